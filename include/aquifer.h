@@ -513,9 +513,9 @@ int aq_durable_run(aq_durable *heap, int (*body)(aq_tx *tx, void *argument), voi
 /* Makes all of it durable, and then visible, at once. Whatever it returns, this
  * level has ended; if it was the outermost one, tx is gone, and after an error
  * nothing has happened. AQ_ECONFLICT: run it again. AQ_ENOTALLOCATED: it stored to
- * an object that another one has freed meanwhile. AQ_ENOMEM: the file has reached its capacity;
- * transactions that only free still succeed. AQ_EFLASH_FULL: the file system is
- * full. AQ_EIO: the device failed; nothing more can be committed, and whether this
+ * an object that another one has freed meanwhile. AQ_ENOMEM: the file has reached its capacity,
+ * AQ_EFLASH_FULL: the file system is full; transactions that only free still
+ * succeed. AQ_EIO: the device failed; nothing more can be committed, and whether this
  * has happened is known when the heap has been opened again. */
 int aq_tx_commit(aq_tx *tx);
 

@@ -148,8 +148,8 @@ impl Core {
         while !session.has_room() {
             let id = match self.take_chunk(purpose) {
                 // What others that are about to end hold is not missing for long; what this one holds can be cleaned.
-                Err(Error::Full { .. }) if session.end_chunk(&self.log, &self.clock) => continue,
-                Err(Error::Full { .. }) if waits < WAITS_MAX && self.sessions.are_others_busy() => {
+                Err(error) if error.is_full() && session.end_chunk(&self.log, &self.clock) => continue,
+                Err(error) if error.is_full() && waits < WAITS_MAX && self.sessions.are_others_busy() => {
                     waits += 1;
                     backoff.wait();
                     continue;
@@ -196,7 +196,8 @@ impl Core {
     /// A chunk to fill, by cleaning if need be. Nothing is locked.
     ///
     /// # Errors
-    /// [`Error::Full`], [`Error::TooLarge`] if the map has no room for what may be in the chunk, [`Error::Io`].
+    /// [`Error::Full`], [`Error::TooLarge`] if the map has no room for what may be in the chunk, [`Error::Io`], also if the disk has no room for
+    /// the file to grow.
     #[cold]
     pub(crate) fn take_chunk(&self, purpose: Purpose) -> Result<SegmentId> {
         self.ensure_map_has_room(purpose)?;
@@ -212,14 +213,14 @@ impl Core {
             if let Some(id) = self.take_cleaned(purpose)? {
                 return Ok(id);
             }
-            if self.log.grow_anyway()? {
+            if self.log.grow_anyway(purpose)? {
                 continue;
             }
             if let Some(id) = self.take_last(purpose)? {
                 return Ok(id);
             }
             if !self.checkpoints.abandon(&self.log) && !self.end_chunks(0) {
-                return Err(Error::Full { capacity_bytes: self.capacity_bytes() });
+                return Err(self.log.full());
             }
         }
     }

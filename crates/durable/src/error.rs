@@ -97,7 +97,22 @@ pub enum Error {
     },
 }
 
+/// Whether the system refused because a disk is full, or a user or a process has had its part.
+pub(crate) fn is_room_missing(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
+}
+
 impl Error {
+    /// Whether there is no room, in the heap or on its disk.
+    pub(crate) fn is_full(&self) -> bool {
+        match self {
+            Self::Full { .. } => true,
+            Self::Io { source, .. } => is_room_missing(source),
+            _ => false,
+        }
+    }
+
     pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let what = what.into();
         move |source| Self::Io { what, source }

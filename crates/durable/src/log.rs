@@ -3,6 +3,8 @@
 mod oldest;
 mod room;
 
+use std::collections::VecDeque;
+use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -14,7 +16,7 @@ use aquifer_log::segment::{SegmentTable, State};
 
 use crate::block::EMPTY_BYTES;
 use crate::chunk::{self, ChunkHeader, Previous};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, is_room_missing};
 use crate::homes;
 use crate::persist::Persist;
 use crate::record::{self, Record};
@@ -42,13 +44,15 @@ struct Free {
     /// Chunks with memory.
     chunks: Vec<SegmentId>,
     /// Chunks whose memory was given back.
-    punched: Vec<SegmentId>,
+    punched: VecDeque<SegmentId>,
     /// Chunks that the file has.
     grown: u32,
     /// The same, as it stands in the file.
     record: Record,
     /// Those of them that have no objects, but parts of a checkpoint.
     apart: u32,
+    /// The system's number for why the file got no more memory when that was tried last, if it did not.
+    refused: Option<i32>,
 }
 
 impl Free {
@@ -68,6 +72,8 @@ const KEPT: usize = 16;
 const KEPT_BYTES: u64 = 4096;
 /// Chunks that are open while the others are as full as they should be.
 const OPEN: usize = 3;
+/// Chunks without memory that are tried at a time, where the disk has none.
+const REFILLS_TRIED: usize = 4096;
 /// What is persisted at the end of a chunk that is new in the file.
 const GROWN: [u8; 8] = [0; 8];
 
@@ -149,7 +155,14 @@ impl Log {
             utilisation_percent,
             chunk_shift: chunk_bytes.ilog2(),
             processors: thread::available_parallelism().map_or(1, usize::from),
-            free: Mutex::new(Free { chunks: Vec::new(), punched: Vec::new(), grown: 0, record, apart: 0 }),
+            free: Mutex::new(Free {
+                chunks: Vec::new(),
+                punched: VecDeque::new(),
+                grown: 0,
+                record,
+                apart: 0,
+                refused: None,
+            }),
             durable_oldest: Mutex::new(oldest),
             unpromised: Mutex::default(),
             seals: AtomicU64::new(0),
@@ -202,8 +215,9 @@ impl Log {
         let mut free = self.free();
         free.grown = chunks;
         // Whether they have memory is not known.
-        free.punched = self.table.in_state(State::Free).filter(|id| id.0 < chunks).collect();
-        free.punched.reverse();
+        let mut found: Vec<_> = self.table.in_state(State::Free).filter(|id| id.0 < chunks).collect();
+        found.reverse();
+        free.punched = found.into();
         if self.persist.is_read_only() || free.record.value >= u64::from(chunks) {
             return Ok(());
         }
@@ -297,23 +311,82 @@ impl Log {
         if self.left(&free) <= purpose.reserve(for_passes) {
             return Ok(None);
         }
+        if purpose == Purpose::Clean {
+            if let Some(id) = free.chunks.pop() {
+                return Ok(Some(id));
+            }
+            return if free.punched.is_empty() { self.grow(&mut free, 0) } else { self.refill(&mut free) };
+        }
         // The file keeps some free chunks for the cleaner, or each of its passes would make it longer.
-        let is_short = free.in_file() <= for_passes;
-        if purpose != Purpose::Clean && is_short {
+        if free.in_file() <= for_passes {
             let may_grow = match purpose {
                 Purpose::Checkpoint => free.grown < self.table.len(),
                 _ => self.may_grow(&free),
             };
-            return if may_grow { self.grow(&mut free).map(Some) } else { Ok(None) };
+            return if may_grow { self.grow(&mut free, purpose.reserve(for_passes)) } else { Ok(None) };
         }
-        if let Some(id) = free.chunks.pop() {
-            return Ok(Some(id));
+        // What is left to others has memory, whatever becomes of the disk.
+        let reserve = purpose.reserve(for_passes);
+        if free.chunks.len() <= reserve {
+            if let Some(id) = self.refill(&mut free)? {
+                return Ok(Some(id));
+            }
+            if free.chunks.is_empty() || !self.keep(&mut free, reserve + 1, 0)? {
+                return Ok(None);
+            }
         }
-        if let Some(id) = free.punched.pop() {
+        Ok(free.chunks.pop())
+    }
+
+    /// A chunk whose memory was given back, with memory, if the disk has some. After the heap was opened some have theirs still.
+    fn refill(&self, free: &mut Free) -> Result<Option<SegmentId>> {
+        for _ in 0..free.punched.len().min(REFILLS_TRIED) {
+            let Some(id) = free.punched.pop_back() else { break };
             let refilled = self.persist.refill(self.offset_of(id), u64::from(self.superblock.chunk_bytes));
-            return refilled.map(|()| Some(id)).inspect_err(|_| free.punched.push(id));
+            let is_given = self.is_given(free, refilled);
+            if let Ok(true) = is_given {
+                return Ok(Some(id));
+            }
+            // Another one is next.
+            free.punched.push_front(id);
+            is_given?;
         }
-        self.grow(&mut free).map(Some)
+        Ok(None)
+    }
+
+    /// Whether there is memory for `count` chunks: those that are free and have some, and others behind the first `grown` that the file gets next.
+    fn keep(&self, free: &mut Free, count: usize, grown: u32) -> Result<bool> {
+        let (begin, wanted) = (free.grown + grown, count.saturating_sub(free.chunks.len()) as u32);
+        let end = begin.saturating_add(wanted).min(self.table.len());
+        if end <= begin {
+            return Ok(wanted == 0 || grown > 0);
+        }
+        let (from, to) = (self.offset_of(SegmentId(begin)), self.offset_of(SegmentId(end)));
+        let reserved = self.persist.reserve(from, to - from);
+        self.is_given(free, reserved)
+    }
+
+    /// Whether the file got the memory that was asked for; if not, why.
+    ///
+    /// # Errors
+    /// Others than that there is none.
+    fn is_given(&self, free: &mut Free, outcome: Result<()>) -> Result<bool> {
+        match outcome {
+            Ok(()) => free.refused = None,
+            Err(Error::Io { source, .. }) if is_room_missing(&source) => {
+                free.refused = Some(source.raw_os_error().unwrap_or(libc::ENOSPC));
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(free.refused.is_none())
+    }
+
+    /// Why there is no chunk.
+    pub(crate) fn full(&self) -> Error {
+        match self.free().refused {
+            Some(errno) => Error::io("growing the heap's file")(io::Error::from_raw_os_error(errno)),
+            None => Error::Full { capacity_bytes: self.capacity_bytes },
+        }
     }
 
     /// Free chunks, with those that the file may still get.
@@ -341,10 +414,17 @@ impl Log {
         is_short && !self.may_grow(&free)
     }
 
-    fn grow(&self, free: &mut Free) -> Result<SegmentId> {
+    /// A chunk that is new in the file, if the disk has memory for it and for `reserve` free ones besides.
+    fn grow(&self, free: &mut Free, reserve: usize) -> Result<Option<SegmentId>> {
         let id = SegmentId(free.grown);
         let end = self.offset_of(SegmentId(id.0 + 1));
-        self.persist.grow(end)?;
+        if !self.keep(free, reserve, 1)? {
+            return Ok(None);
+        }
+        let grown = self.persist.grow(end);
+        if !self.is_given(free, grown)? {
+            return Ok(None);
+        }
         let unused = chunk::unused(self.superblock.id, id.0);
         // The length must be durable before the record, or a crash would leave a file that seems to be cut; and the mark, without which a chunk that
         // is counted is damaged.
@@ -352,7 +432,7 @@ impl Log {
         self.persist.persist(self.offset_of(id), &unused)?;
         free.record.write(&*self.persist, self.superblock.id, u64::from(id.0) + 1)?;
         free.grown += 1;
-        Ok(id)
+        Ok(Some(id))
     }
 
     /// Makes the file as long as one with this number of chunks, of which nobody uses the new ones in this life of the heap.
@@ -360,7 +440,7 @@ impl Log {
     pub(crate) fn skip(&self, chunks: u32) -> Result<()> {
         let mut free = self.free();
         while free.grown < chunks {
-            self.grow(&mut free)?;
+            self.grow(&mut free, 0)?.expect("the disk has room");
             free.apart += 1;
         }
         Ok(())
@@ -375,15 +455,20 @@ impl Log {
         free.grown < self.table.len() && self.live_bytes() * 100 >= used * u64::from(self.utilisation_percent)
     }
 
-    /// Adds a chunk although the log could be cleaned, because cleaning gains nothing. False at the capacity.
-    pub(crate) fn grow_anyway(&self) -> Result<bool> {
+    /// Adds a chunk although the log could be cleaned, because cleaning gains nothing. False at the capacity, and where the disk has no memory for it and
+    /// what `purpose` leaves to others.
+    pub(crate) fn grow_anyway(&self, purpose: Purpose) -> Result<bool> {
         let mut free = self.free();
         if free.grown == self.table.len() {
+            if free.punched.is_empty() {
+                free.refused = None;
+            }
             return Ok(false);
         }
-        let id = self.grow(&mut free)?;
-        free.chunks.push(id);
-        Ok(true)
+        let reserve = purpose.reserve(self.passes_of(&free).filled());
+        let grown = self.grow(&mut free, reserve)?;
+        free.chunks.extend(grown);
+        Ok(grown.is_some())
     }
 
     /// Gives a chunk back that nothing needs any more.
@@ -401,7 +486,7 @@ impl Log {
             let chunk_bytes = u64::from(self.superblock.chunk_bytes);
             let punched = self.persist.punch(offset + KEPT_BYTES, chunk_bytes - KEPT_BYTES);
             if punched.is_ok() {
-                free.punched.push(id);
+                free.punched.push_back(id);
                 return Ok(());
             }
         }

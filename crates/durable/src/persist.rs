@@ -27,6 +27,14 @@ pub trait Persist: Send + Sync {
     /// There is no room; it is as long as before.
     fn grow(&self, len_bytes: u64) -> Result<()>;
 
+    /// Takes memory for a range behind the end, for [`Persist::grow`] to find there; the length stays. Where that cannot be done, nothing is.
+    ///
+    /// # Errors
+    /// There is no room; parts of the range may have some.
+    fn reserve(&self, _offset: u64, _len_bytes: u64) -> Result<()> {
+        Ok(())
+    }
+
     /// Writes `bytes` at `offset` and waits until they are durable.
     ///
     /// # Errors

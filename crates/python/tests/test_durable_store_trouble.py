@@ -224,6 +224,42 @@ def test_a_full_disk_is_told_and_nothing_is_lost(path):
         assert len(store) == 600 and all(value == value_of(int(key), 20_000) for key, value in store.items())
 
 
+FILLED = """
+import aquifer, errno, sys
+value = lambda n: n.to_bytes(8, "little") * 2500
+store = aquifer.open_store(sys.argv[1], size="1G")
+for again in range(3):
+    try:
+        for n in range(10_000):
+            store[b"%d" % n] = value(n)
+        sys.exit("the disk is larger than it should be")
+    except OSError as error:
+        assert error.errno == errno.ENOSPC and "cannot grow" in str(error), error
+    assert 100 < n < 1000 and all(store[b"%d" % other] == value(other) for other in range(n))
+    # A key at a time, which needs room in the log.
+    for other in range(n):
+        del store[b"%d" % other]
+    assert len(store) == 0
+    if again == 1:
+        store.close()
+        store = aquifer.open_store(sys.argv[1], size="1G")
+print("fine")
+"""
+
+
+def test_a_full_disk_lets_keys_go(tmp_path):
+    mounts = ["unshare", "-rm", "sh", "-c", 'mount -t tmpfs -o size=14M none "$0" && exec "$@"', str(tmp_path)]
+    try:
+        can_mount = subprocess.run([*mounts, "true"], capture_output=True).returncode == 0
+    except FileNotFoundError:
+        can_mount = False
+    if not can_mount:
+        pytest.skip("no file system can be mounted in a namespace here")
+    command = [*mounts, sys.executable, "-c", FILLED, str(tmp_path / "full.aq")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.stdout == "fine\n", done.stderr
+
+
 def test_damage_is_told(path, tmp_path):
     """Of a file in which a byte is another one, each value is right or refused, and no key is missing in silence."""
     model = {b"%06d" % n: value_of(n, 100 + n % 3000) for n in range(1500)}

@@ -15,7 +15,7 @@ use super::survivors::{ENTRY_BYTES, Run, Survivors};
 use crate::block::{self, Role};
 use crate::core::Core;
 use crate::draft::Draft;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::log::Purpose;
 use crate::session::Session;
 use crate::write_set::WriteSet;
@@ -242,7 +242,7 @@ impl Core {
     pub(super) fn make_cleaners_room(&self, place: &mut Place, bytes: u64) -> Result<()> {
         if place.session.room() < bytes {
             let taken = self.log.take(Purpose::Clean)?;
-            let id = taken.ok_or(Error::Full { capacity_bytes: self.capacity_bytes() })?;
+            let id = taken.ok_or_else(|| self.log.full())?;
             self.places.common().take(place);
             let now = || self.clock.load(Ordering::Acquire);
             let full = place.session.go_on_with(id, &self.log, &self.clock, now)?;

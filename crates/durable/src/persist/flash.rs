@@ -130,6 +130,10 @@ impl Persist for FlashFile {
         self.mapped.grow(len_bytes)
     }
 
+    fn reserve(&self, offset: u64, len_bytes: u64) -> Result<()> {
+        self.mapped.reserve(offset, len_bytes)
+    }
+
     fn persist(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         self.persist_all(&[(offset, bytes)])
     }

@@ -54,6 +54,10 @@ impl Persist for Latched {
         self.below.grow(len_bytes)
     }
 
+    fn reserve(&self, offset: u64, len_bytes: u64) -> Result<()> {
+        self.below.reserve(offset, len_bytes)
+    }
+
     fn persist(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         self.unless_failed(|below| below.persist(offset, bytes))
     }

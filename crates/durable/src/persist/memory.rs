@@ -226,6 +226,14 @@ impl Persist for MemoryFile {
         Ok(())
     }
 
+    fn reserve(&self, offset: u64, len_bytes: u64) -> Result<()> {
+        match self.allocate(libc::FALLOC_FL_KEEP_SIZE, offset, len_bytes, "keeping room for the heap's file")
+        {
+            Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::Unsupported => Ok(()),
+            outcome => outcome,
+        }
+    }
+
     fn persist(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         self.ensure_writable()?;
         assert!(offset + bytes.len() as u64 <= self.len_bytes() && offset.is_multiple_of(4));
