@@ -227,11 +227,7 @@ impl Persist for MemoryFile {
     }
 
     fn reserve(&self, offset: u64, len_bytes: u64) -> Result<()> {
-        match self.allocate(libc::FALLOC_FL_KEEP_SIZE, offset, len_bytes, "keeping room for the heap's file")
-        {
-            Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::Unsupported => Ok(()),
-            outcome => outcome,
-        }
+        self.allocate(libc::FALLOC_FL_KEEP_SIZE, offset, len_bytes, "keeping room for the heap's file")
     }
 
     fn persist(&self, offset: u64, bytes: &[u8]) -> Result<()> {
