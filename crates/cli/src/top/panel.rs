@@ -219,7 +219,7 @@ fn pages(now: &Numbers, rates: Option<&Rates>) -> Panel {
         columns: ["now", "", "overall"],
         rows: vec![
             source.events_row("read from flash", "pages_read"),
-            source.events_row("nodes of the table read", "nodes_read"),
+            source.events_row("table nodes read", "nodes_read"),
             source.events_row("written whole", "pages_committed"),
             source.events_row("written as changes", "patches_committed"),
         ],

@@ -261,7 +261,7 @@ fn a_served_volume_tells_its_numbers() {
     assert_eq!((&sample["subject"], &sample["pid"]), (&"volume".into(), &server.child.id().into()));
     assert!(sample["stats"]["pages_read"].as_u64() > Some(0), "{sample}");
     let snapshot = told(&["top", "--once", "--interval", "100ms"]);
-    for part in ["volume of process", "file pages", "Commits and cleaner", "nodes of the table read", "p50"] {
+    for part in ["volume of process", "file pages", "Commits and cleaner", "table nodes read", "p50"] {
         assert!(snapshot.contains(part), "{part} is not in\n{snapshot}");
     }
     let metrics = told(&["export", "--once"]);
