@@ -74,6 +74,47 @@ reports() {
     run --report -- "$dir/need" 48 && says 'exceeded its RAM  *yes' && says 'written to flash' && says 'RAM in use'
 }
 
+# Most commands close standard error at their end: a disk that is full is told then.
+reports_of_commands() {
+    seq 2000000 | sort -R >"$dir/numbers"
+    run --report -- sort -n -S 64M --parallel=1 -o "$dir/sorted" "$dir/numbers" && says 'exceeded its RAM  *yes' &&
+        [ "$(sed -n 1234567p "$dir/sorted")" = 1234567 ] &&
+        run --report -- grep -c 7 "$dir/numbers" && says 'managed memory, most' && says 'grep'
+}
+
+# A file that got the number of standard error is the program's.
+reports_into_no_file() {
+    cat >"$dir/number.c" <<'END'
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int main(int count, char **arguments)
+{
+    if (strcmp(arguments[2], "fclose") == 0)
+        fclose(stderr);
+    else if (strcmp(arguments[2], "close_range") == 0)
+        close_range(2, 2, 0);
+    else
+        close(2);
+    if (open(arguments[1], O_CREAT | O_TRUNC | O_RDWR, 0600) != 2 || write(2, "bytes", 5) != 5)
+        return 3;
+    for (int i = 0; i < 48; i++)
+        memset(malloc(1 << 20), i, 1 << 20);
+    return 0;
+}
+END
+    ${CC:-cc} -D_GNU_SOURCE -O1 -o "$dir/number" "$dir/number.c" || return 1
+    for how in close close_range fclose; do
+        run --report -- "$dir/number" "$dir/file" $how || return 1
+        printf 'bytes' | cmp - "$dir/file" >>"$dir/err" || return 1
+    done
+    # The last was closed as commands close it.
+    says 'exceeded its RAM  *yes'
+}
+
 # Who has more than half of --ram beside the heap is told how much.
 tells_of_what_is_not_managed() {
     "$aquifer" run --ram 16M --flash-size 256M --threshold 2M -- "$dir/need" 48 2>"$dir/err" &&
@@ -360,6 +401,8 @@ calls_by_a_thread() {
 check 'works under a limit on address space' works_under_a_limit_on_address_space
 check 'takes the RAM that there is' takes_the_ram_that_there_is
 check 'reports' reports
+check 'reports of commands' reports_of_commands
+check 'reports into no file' reports_into_no_file
 check 'reports that RAM sufficed' reports_that_ram_sufficed
 check 'tells of what is not managed' tells_of_what_is_not_managed
 check 'takes a device profile' takes_a_device_profile

@@ -63,6 +63,7 @@ impl Assembly {
     }
 
     pub(crate) fn new(options: &Options) -> Result<Self, Error> {
+        aquifer_sys::stderr::note_once();
         Self::over(options, None)
     }
 

@@ -3,6 +3,7 @@
 use aquifer::Strain;
 use aquifer::group::Groups;
 use aquifer_sys::process::{self, memory_of_self};
+use aquifer_sys::stderr;
 use serde_json::json;
 
 use crate::route::{Route, program, route};
@@ -98,6 +99,13 @@ pub fn tell_of_strain(route: &Route, strain: &Strain) {
 /// As options take it, rounded up.
 fn size(bytes: u64) -> String {
     format!("{}M", bytes.div_ceil(1 << 20))
+}
+
+/// Keeps standard error for what was asked for, as the program closes it.
+pub fn keep_stderr() {
+    if route().is_some_and(|route| route.settings.report) {
+        stderr::keep();
+    }
 }
 
 /// Writes what was asked for.

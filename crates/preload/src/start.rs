@@ -1,6 +1,7 @@
 //! What runs before and after the program.
 
 use aquifer_sys::signal::{Sigaction, alternate_stacks_have_room, set_real_sigaction};
+use aquifer_sys::stderr;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -20,6 +21,7 @@ static START: extern "C" fn() = start;
 static END: extern "C" fn() = end;
 
 extern "C" fn start() {
+    stderr::note();
     if let Some(sigaction) = real!(sigaction: Sigaction) {
         // SAFETY: it is the C library's.
         unsafe { set_real_sigaction(sigaction) };

@@ -2,11 +2,11 @@
 
 use std::fmt::Arguments;
 
-use aquifer_sys::process::write_stderr;
+use aquifer_sys::stderr;
 
 /// Writes a text, by one call as far as the kernel takes it.
 pub fn write(text: Arguments<'_>) {
-    write_stderr(text.to_string().as_bytes());
+    stderr::write(text.to_string().as_bytes());
 }
 
 /// Writes a line.

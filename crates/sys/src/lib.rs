@@ -33,6 +33,7 @@ pub mod rcu;
 pub mod rwspin;
 pub mod signal;
 pub mod spin;
+pub mod stderr;
 pub mod stripe;
 pub mod uffd;
 

@@ -261,24 +261,6 @@ fn field_bytes(text: &[u8], name: &[u8]) -> Option<u64> {
     Some(kib * 1024)
 }
 
-/// Writes `bytes` to standard error as they are; what cannot be written is dropped.
-///
-/// # Context
-/// May block if standard error is a full pipe. Signal-safe.
-pub fn write_stderr(bytes: &[u8]) {
-    let mut rest = bytes;
-    while !rest.is_empty() {
-        // SAFETY: the kernel reads at most `rest.len()` bytes of `rest`.
-        let returned = unsafe { libc::write(libc::STDERR_FILENO, rest.as_ptr().cast(), rest.len()) };
-        match Errno::check(returned as i64) {
-            Ok(0) => return,
-            Ok(written) => rest = &rest[written..],
-            Err(Errno::EINTR) => {}
-            Err(_) => return,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,8 +8,8 @@ use crate::error::FaultError;
 
 /// Ends the process because an invariant is broken; going on would return wrong bytes.
 pub(crate) fn abort_in_fault(message: &[u8]) -> ! {
-    aquifer_sys::process::write_stderr(b"aquifer: broken invariant: ");
-    aquifer_sys::process::write_stderr(message);
+    aquifer_sys::stderr::write(b"aquifer: broken invariant: ");
+    aquifer_sys::stderr::write(message);
     std::process::abort()
 }
 
@@ -30,5 +30,5 @@ pub(crate) fn report_in_fault(error: &FaultError) {
         FaultError::Again { .. } => b"aquifer: memory of a heap is held by others; the access fails\n",
         FaultError::Map { .. } => b"aquifer: the kernel refused to map a page\n",
     };
-    aquifer_sys::process::write_stderr(message);
+    aquifer_sys::stderr::write(message);
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use aquifer_base::PageId;
 use aquifer_map::State;
-use aquifer_sys::{own, process};
+use aquifer_sys::{own, process, stderr};
 
 use crate::error::Reason;
 use crate::pages::Pages;
@@ -140,7 +140,7 @@ fn tell_in_fault(address: usize, reason: Reason, holder: Option<u32>) {
         add(process::digits(u64::from(holder), 10, &mut [0; 20]));
     }
     add(b"\n");
-    process::write_stderr(&line[..len]);
+    stderr::write(&line[..len]);
 }
 
 #[cfg(test)]

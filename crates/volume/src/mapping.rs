@@ -27,7 +27,7 @@ use std::sync::{Arc, OnceLock};
 
 use aquifer_sys::memory::{Discarder, MappedRange, Protection};
 use aquifer_sys::uffd::Features;
-use aquifer_sys::{Userfaultfd, process};
+use aquifer_sys::{Userfaultfd, stderr};
 use aquifer_vm::fault::signal::{self, FaultTarget, Registration, Resolved};
 
 use crate::core::Core;
@@ -109,7 +109,7 @@ impl FaultTarget for MappedFiles {
 /// One line on standard error. The program may hold the lock of the standard library's, so that is not used.
 pub(crate) fn report(error: &VolumeError) {
     let line = format!("aquifer: access to a mapped file fails: {error}\n");
-    process::write_stderr(line.as_bytes());
+    stderr::write(line.as_bytes());
 }
 
 /// Opens what faults of this process on mapped files are resolved with.

@@ -216,6 +216,7 @@ impl Volume {
     }
 
     fn core_of(flash: Flash, table: Table, writer: Writer, options: OpenOptions) -> Result<Core> {
+        aquifer_sys::stderr::note_once();
         let frames = frames_for(options.ram_bytes);
         let usable = writer.segments.usable();
         let limits = Limits::new(flash.medium().geometry(), usable, frames / 8 * 7, frames / 8);

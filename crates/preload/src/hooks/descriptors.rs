@@ -1,8 +1,9 @@
 //! What a program does to all descriptors, or to numbers that it believes free, must spare those of the heap.
 
-use libc::{c_int, c_uint};
+use libc::{FILE, c_int, c_uint};
 
 use aquifer_sys::descriptors::{is_own, next_own};
+use aquifer_sys::stderr;
 
 use crate::hooks::missing;
 use crate::real::real;
@@ -36,6 +37,23 @@ pub unsafe extern "C" fn close(fd: c_int) -> c_int {
     match real!(close: unsafe extern "C" fn(c_int) -> c_int) {
         // SAFETY: passed on to the caller.
         Some(real) => unsafe { real(fd) },
+        None => missing(),
+    }
+}
+
+/// Most commands close standard error as they end, before this library does.
+///
+/// # Safety
+/// As the manual page of `fclose` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fclose(stream: *mut FILE) -> c_int {
+    // SAFETY: the caller gives a stream.
+    if !stream.is_null() && unsafe { libc::fileno(stream) } == libc::STDERR_FILENO {
+        crate::report::keep_stderr();
+    }
+    match real!(fclose: unsafe extern "C" fn(*mut FILE) -> c_int) {
+        // SAFETY: passed on to the caller.
+        Some(real) => unsafe { real(stream) },
         None => missing(),
     }
 }
@@ -74,11 +92,16 @@ macro_rules! dup {
                 set_errno(libc::EBUSY);
                 return -1;
             }
-            match real!($name: unsafe extern "C" fn(c_int, c_int $(, $type)?) -> c_int) {
+            let outcome = match real!($name: unsafe extern "C" fn(c_int, c_int $(, $type)?) -> c_int) {
                 // SAFETY: passed on to the caller.
                 Some(real) => unsafe { real(fd, number $(, $more)?) },
                 None => missing(),
+            };
+            // The program says what its standard error is from now on.
+            if outcome == libc::STDERR_FILENO {
+                stderr::note();
             }
+            outcome
         }
     )*};
 }

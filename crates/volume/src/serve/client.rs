@@ -318,7 +318,7 @@ fn revoke(mapped: &Mutex<Vec<Arc<MappedRange>>>, faults: Option<Arc<Userfaultfd>
         let revoked = unsafe { mapping.revoke() };
         if revoked.is_err() {
             // What is absent would wait for ever.
-            aquifer_sys::process::write_stderr(
+            aquifer_sys::stderr::write(
                 b"aquifer: the owner of the volume is gone, and its mapped files cannot be unmapped\n",
             );
             std::process::abort();
