@@ -2,7 +2,6 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
-use std::io::Write;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -110,7 +109,7 @@ impl Global {
     fn given(&self, block: Result<*mut u8, Error>) -> *mut u8 {
         block.unwrap_or_else(|error| {
             if !self.has_said_why.swap(true, Ordering::Relaxed) {
-                let _closed = writeln!(std::io::stderr(), "aquifer: memory was refused: {error}");
+                aquifer_sys::stderr::write(format!("aquifer: memory was refused: {error}\n").as_bytes());
             }
             std::ptr::null_mut()
         })
