@@ -33,8 +33,8 @@ pub fn note_once() {
     }
 }
 
-/// Keeps it open by another number, for lines that are written after the program has closed it. Who reads what is written to it sees no end
-/// before the process ends.
+/// Keeps it open by another number, for lines that are written after the program has closed it. Its reader sees no end before the process
+/// ends.
 pub fn keep() {
     if KEPT.load(Ordering::Relaxed) == NONE && is_itself() {
         // SAFETY: plain numbers.
