@@ -27,7 +27,7 @@ pub enum Error {
     ForeignProcess(u32),
     /// The process listens nowhere, and nobody told it to.
     #[error(
-        "process {0} has no socket; start it with AQUIFER_SOCKET=/path in its environment, or set options.socket_path (C) or Options::socket (Rust) to a path"
+        "process {0} has no socket; start it with AQUIFER_SOCKET=/path in its environment, or set options.socket_path (C), Options::socket (Rust) or socket= (Python) to a path"
     )]
     NoSocket(u32),
     /// The process was told to listen, but does not.
@@ -48,12 +48,12 @@ pub enum Error {
     },
     /// Nothing is at the path.
     #[error(
-        "there is no socket at {0}; start the program with AQUIFER_SOCKET={0} in its environment, or set options.socket_path to it"
+        "there is no socket at {0}; start the program, or `aquifer volume mount`, with AQUIFER_SOCKET={0} in its environment, or set options.socket_path to it"
     )]
     NothingThere(String),
     /// A socket or another file is there, and nobody listens.
     #[error(
-        "nobody answers at {0}: the program has ended or closed its heap; start it again with AQUIFER_SOCKET={0} in its environment"
+        "nobody answers at {0}: it is no socket, or the program has ended or closed its heap; start it again with AQUIFER_SOCKET={0} in its environment"
     )]
     NobodyThere(String),
     /// The socket belongs to somebody else.

@@ -34,7 +34,7 @@ pub struct Measurement {
 }
 
 /// Said in place of latencies.
-pub const NOT_COUNTED: &str = "the library of this program does not count them";
+pub const NOT_COUNTED: &str = "this program does not count them";
 const SENSELESS: &str = "the answer makes no sense";
 const NO_ANSWER: &str = "no answer";
 

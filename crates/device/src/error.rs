@@ -123,7 +123,7 @@ pub enum OpenError {
     },
     /// The system does not let this process read and write it.
     #[error(
-        "no permission to read and write {}; change its owner or mode, or run as a user who may",
+        "no permission to read and write {}; name another path, or run as a user who may",
         path.display()
     )]
     PermissionDenied {

@@ -25,7 +25,7 @@ pub enum MountError {
     #[error("this user may not mount: install the helper with `apt-get install fuse3`, or run this as root")]
     NoHelper,
     /// The path does not exist, or is not a folder.
-    #[error("{path} cannot be mounted on: {source}", path = path.display())]
+    #[error("{path} cannot be mounted on: {source}; `mkdir -p {path}` makes the folder, if it is not there", path = path.display())]
     NoFolder {
         /// Where to mount.
         path: PathBuf,

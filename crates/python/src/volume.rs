@@ -92,7 +92,14 @@ impl Volume {
         read_only: bool,
         socket: Option<PathBuf>,
     ) -> PyResult<Self> {
-        let mut open = py.detach(|| open(&path, ram, size, read_only)).map_err(|error| exception(&error))?;
+        let opened = py.detach(|| open(&path, ram, size, read_only));
+        let mut open = opened.map_err(|error| match &error {
+            VolumeError::NotAVolume(_) => PyValueError::new_err(format!(
+                "{}: {error}; open_array with another path makes one",
+                path.display()
+            )),
+            _ => exception(&error),
+        })?;
         open.server = socket
             .map(|socket| open.volume.answer_at(&socket).map_err(|error| no_socket(&socket, &error)))
             .transpose()?;

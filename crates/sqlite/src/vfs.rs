@@ -3,7 +3,9 @@
 use std::ffi::{CStr, OsStr, c_char, c_int};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use aquifer_sys::stderr;
 use aquifer_volume::{Kind, Result, VolumeError};
 
 use crate::api::{api, told};
@@ -84,7 +86,21 @@ unsafe extern "C" fn open(
             }
             codes::OK
         }
-        Err(error) => told(codes::code_of_open(&error), &error.to_string()),
+        Err(error) => {
+            say_once(&error);
+            told(codes::code_of_open(&error), &error.to_string())
+        }
+    }
+}
+
+/// Says why the volume of the environment cannot be opened: SQLite keeps it for who has asked for its log, and tells the program only that it could not
+/// open a file.
+fn say_once(error: &VolumeError) {
+    static IS_SAID: AtomicBool = AtomicBool::new(false);
+    let Some(volume) = volumes::of_environment() else { return };
+    if !volumes::is_open(&volume) && !IS_SAID.swap(true, Ordering::Relaxed) {
+        let line = format!("aquifer: the volume {} cannot be opened: {error}\n", volume.display());
+        stderr::write(line.as_bytes());
     }
 }
 

@@ -217,6 +217,12 @@ fn lease_entry(entry: &mut Entry) -> Lease {
     Lease { volume: Some(Arc::clone(&entry.volume)) }
 }
 
+/// Whether this process has the volume at `path` open.
+pub fn is_open(path: &Path) -> bool {
+    let Ok(path) = std::fs::canonicalize(path) else { return false };
+    volumes().iter().any(|entry| entry.volume.is_ours() && entry.volume.path == path)
+}
+
 /// How a volume is opened. It counts only for who opens the volume first.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Wishes<'a> {
@@ -231,10 +237,7 @@ pub struct Wishes<'a> {
 /// # Errors
 /// [`VolumeError::Invalid`] for a malformed size; those of [`Volume::open`]; [`VolumeError::System`] if the socket cannot be made.
 pub fn lease(path: &Path, wishes: Wishes<'_>) -> Result<Lease> {
-    let path = std::fs::canonicalize(path).map_err(|error| VolumeError::System {
-        step: "looking for the volume",
-        errno: error.raw_os_error().unwrap_or(libc::EIO),
-    })?;
+    let path = std::fs::canonicalize(path).map_err(|error| image::not_found(path, &error))?;
     let mut volumes = volumes();
     let known = volumes.iter_mut().find(|entry| entry.volume.is_ours() && entry.volume.path == path);
     if let Some(entry) = known {

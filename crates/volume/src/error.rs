@@ -1,5 +1,6 @@
 //! What can go wrong with a volume.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use aquifer_device::{DeviceError, OpenError};
@@ -15,6 +16,9 @@ pub enum VolumeError {
     /// No such file or folder.
     #[error("no such file or folder")]
     NotFound,
+    /// There is nothing where a volume should be.
+    #[error("there is no {}; `aquifer volume create {} --size SIZE` makes a volume", .0.display(), .0.display())]
+    Missing(PathBuf),
     /// The name is taken.
     #[error("a file or folder of this name exists already")]
     Exists,
@@ -143,7 +147,7 @@ impl VolumeError {
     #[must_use]
     pub fn errno(&self) -> i32 {
         match self {
-            Self::NotFound => libc::ENOENT,
+            Self::NotFound | Self::Missing(_) => libc::ENOENT,
             Self::Exists => libc::EEXIST,
             Self::NotAFolder => libc::ENOTDIR,
             Self::IsAFolder => libc::EISDIR,

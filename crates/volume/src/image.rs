@@ -1,5 +1,6 @@
 //! Volumes by path: ordinary files and block devices.
 
+use std::io::ErrorKind;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::thread::sleep;
@@ -34,15 +35,24 @@ pub fn new_medium(path: &Path, size_bytes: u64, segment_bytes: u64) -> Result<Bo
     Ok(Box::new(DeviceMedium::new(device, pages)?))
 }
 
+/// Why a volume was not found.
+#[must_use]
+pub fn not_found(path: &Path, error: &std::io::Error) -> VolumeError {
+    match error.kind() {
+        ErrorKind::NotFound => VolumeError::Missing(path.to_owned()),
+        _ => VolumeError::System {
+            step: "looking for the volume",
+            errno: error.raw_os_error().unwrap_or(libc::EIO),
+        },
+    }
+}
+
 /// The volume in the file or block device at `path`.
 ///
 /// # Errors
-/// [`VolumeError::NotAVolume`] and its like; the device could not be opened, for example because another process has the volume open.
+/// [`VolumeError::Missing`], [`VolumeError::NotAVolume`] and its like; the device could not be opened, for example because another process has the volume open.
 pub fn open_medium(path: &Path) -> Result<Box<dyn Medium>> {
-    let metadata = std::fs::metadata(path).map_err(|error| VolumeError::System {
-        step: "looking for the volume",
-        errno: error.raw_os_error().unwrap_or(libc::EIO),
-    })?;
+    let metadata = std::fs::metadata(path).map_err(|error| not_found(path, &error))?;
     let len_bytes = if metadata.file_type().is_block_device() { 0 } else { metadata.len() };
     if metadata.is_dir() || (metadata.is_file() && len_bytes < PAGE_BYTES as u64) {
         return Err(VolumeError::NotAVolume(format!("{} holds none", path.display())));

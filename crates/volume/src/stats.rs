@@ -120,7 +120,7 @@ impl Volume {
                 Question::Latency => latency(&core.flash.traffic().read_durations),
                 Question::Events => refusal("a volume has no donors, and so no events"),
                 Question::Check => {
-                    refusal("a volume is checked while nobody has it open: aquifer volume verify VOLUME")
+                    refusal("a volume is checked while nobody has it open: aquifer volume check VOLUME")
                 }
             }
         })

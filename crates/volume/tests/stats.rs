@@ -67,7 +67,7 @@ fn what_was_written_and_read_is_counted_and_told() {
         assert!(told.contains(&part), "{part} is not in {told}");
     }
     assert!(ask(&socket, "latency\n").contains("\"upper_ns\":[1024,"));
-    assert!(ask(&socket, "check\n").contains("aquifer volume verify"));
+    assert!(ask(&socket, "check\n").contains("aquifer volume check"));
     volume.close().expect("close");
     assert!(ask(&socket, "stats\n").contains("the volume is closing"));
     drop(server);

@@ -8,7 +8,7 @@ use aquifer_device::Pacing;
 use aquifer_device::nand::Timing;
 use aquifer_volume::layered::{Stack, StackMapping, StackOptions};
 use aquifer_volume::medium::NandMedium;
-use aquifer_volume::{Mapping, OpenOptions, PAGE_BYTES, Protection, Volume};
+use aquifer_volume::{FRAME_BYTES, Mapping, OpenOptions, PAGE_BYTES, Protection, Volume};
 use serde::Serialize;
 
 use super::stack::{Bytes, Contestant, Filled, failed};

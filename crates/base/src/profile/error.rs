@@ -18,7 +18,9 @@ pub struct ProfileError {
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum Fault {
     /// More than [`PROFILE_BYTES_MAX`].
-    #[error("this is longer than any profile ({PROFILE_BYTES_MAX} bytes)")]
+    #[error(
+        "this is longer than any device profile ({PROFILE_BYTES_MAX} bytes); `aquifer advise REPORT --write-profile FILE` makes one"
+    )]
     TooLong,
     /// Not UTF-8.
     #[error("this is not text")]

@@ -24,6 +24,7 @@ pub(super) fn fail_at(path: &[u8], error: &VolumeError) -> c_int {
 fn code(error: &VolumeError) -> ErrorCode {
     match error {
         VolumeError::NotFound | VolumeError::NoXattr => ErrorCode::NotFound,
+        VolumeError::Missing(_) => ErrorCode::FlashMissing,
         VolumeError::Exists => ErrorCode::Exists,
         VolumeError::NotAFolder => ErrorCode::NotAFolder,
         VolumeError::IsAFolder => ErrorCode::IsAFolder,

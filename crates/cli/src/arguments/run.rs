@@ -227,8 +227,8 @@ impl MemoryArguments {
             let part =
                 |site: Site| if site.is_shared { site.available_bytes / 4 * 3 } else { site.available_bytes };
             let room = FileDevice::look(path.unwrap_or_default()).map_or(u64::MAX, part);
-            // Less than that would help nobody: that it is too much is said.
-            let least = self.ram.saturating_mul(2).max(256 << 20).min(wanted);
+            // Less than the RAM, with what the cleaner needs, would help nobody: that it is too much is said.
+            let least = self.ram.saturating_add(self.ram / 4).max(256 << 20).min(wanted);
             (wanted.min(room) >> 20 << 20).max(least)
         };
         self.flash_size.unwrap_or_else(wanted)

@@ -114,7 +114,7 @@ mod tests {
     fn without_rates_and_latency() {
         let first = Measurement { latency: Err(NOT_COUNTED), ..measurement(1, 0, Instant::now()) };
         let text = snapshot(&Picture::first(first));
-        assert!(text.contains("not known: the library of this program does not count them\n"), "{text}");
+        assert!(text.contains("not known: this program does not count them\n"), "{text}");
         assert!(text.contains("found in RAM                       -             -"), "{text}");
     }
 

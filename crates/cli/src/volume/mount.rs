@@ -65,6 +65,7 @@ pub struct MountArguments {
     #[arg(long)]
     pub write_back: bool,
     /// A socket at which `aquifer top`, `stats` and `export` find the volume
+    /// [default: $AQUIFER_SOCKET]
     #[arg(long, value_name = "PATH", value_parser = unix_socket)]
     pub socket: Option<PathBuf>,
     /// No extended attributes: the kernel does not ask for those of each file that is made, listed
@@ -89,9 +90,7 @@ pub fn mount(arguments: &MountArguments) -> Result<ExitCode, Error> {
     aquifer_mount::possible()?;
     let opened = image::open_medium(&arguments.path).and_then(|medium| Volume::open(medium, options));
     let volume = opened.map_err(failed(&arguments.path))?;
-    // Not relative to a folder that is left.
-    let socket = arguments.socket.as_ref().map(std::path::absolute).transpose().map_err(Error::Background)?;
-    let _answers = socket.map(|path| status::answer_at(&volume, &path)).transpose()?;
+    let _answers = status::answer(&volume, arguments.socket.as_deref())?;
     let mut mounted = Mounted::new(volume, &arguments.folder, options_of(arguments))?;
     end_by_signals(mounted.unmounter())?;
     writeln!(

@@ -50,6 +50,7 @@ pub struct ServeArguments {
     #[arg(long)]
     pub read_only: bool,
     /// Another socket, at which `aquifer top`, `stats` and `export` find the volume
+    /// [default: $AQUIFER_SOCKET]
     #[arg(long, value_name = "PATH", value_parser = unix_socket)]
     pub socket: Option<PathBuf>,
     /// Time after which changes are made durable without being asked
@@ -68,7 +69,7 @@ pub fn serve(arguments: &ServeArguments) -> Result<ExitCode, Error> {
     let options = OpenOptions { ram_bytes: arguments.ram, is_read_only: arguments.read_only };
     let opened = image::open_medium(&arguments.path).and_then(|medium| Volume::open(medium, options));
     let volume = Arc::new(opened.map_err(failed(&arguments.path))?);
-    let _answers = arguments.socket.as_ref().map(|path| status::answer_at(&volume, path)).transpose()?;
+    let _answers = status::answer(&volume, arguments.socket.as_deref())?;
     let background = volume.start_background(arguments.sync).map_err(failed(&arguments.path))?;
     let listening = Arc::new(listen_at(&arguments.listen).map_err(failed(&arguments.listen))?);
     let ending = Arc::clone(&listening);

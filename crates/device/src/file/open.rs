@@ -64,7 +64,13 @@ impl FileDevice {
                 Ok(site)
             }
             Ok(_) => Err(OpenError::NotAFileOrBlockDevice { path }),
-            Err(error) => path.parent().map_or_else(|| Err(failed(error)), in_folder),
+            Err(error) => {
+                path.parent().map_or_else(|| Err(failed(error)), in_folder).map_err(|error| match error {
+                    // Of what was named, not of the folder that it would be made in.
+                    OpenError::PermissionDenied { .. } => OpenError::PermissionDenied { path: path.clone() },
+                    other => other,
+                })
+            }
         }
     }
 

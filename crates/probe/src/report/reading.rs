@@ -23,7 +23,7 @@ pub enum ReportError {
     #[error("this is longer than any report ({REPORT_BYTES_MAX} bytes)")]
     TooLong,
     /// Not a report at all.
-    #[error("this is not a report of aquifer probe; give the file that --json wrote")]
+    #[error("this is not a report of aquifer probe; `aquifer probe DEVICE --report-json FILE` writes one")]
     NotAReport,
     /// Of another version.
     #[error(

@@ -120,6 +120,22 @@ fn an_extension_takes_the_volume_from_the_uri() {
 }
 
 #[test]
+fn why_a_volume_cannot_be_opened_is_said() {
+    if !have_sqlite3() {
+        return;
+    }
+    let disk = Disk::new(SIZE_BYTES);
+    let refused = |name: &str, value: &str| {
+        let mut command = disk.preloaded("sqlite3");
+        complaint(command.env(name, value).args(["a.db", "CREATE TABLE t(a);"]))
+    };
+    let missing = refused("AQUIFER_VOLUME", "/nowhere/disk.vol");
+    assert!(missing.contains("`aquifer volume create /nowhere/disk.vol --size SIZE`"), "{missing}");
+    assert_eq!(missing.matches("aquifer: the volume").count(), 1, "{missing}");
+    assert!(refused("AQUIFER_VOLUME_RAM", "64X").contains("RAM for a volume is a size such as 64M"));
+}
+
+#[test]
 fn a_volume_tells_its_numbers_while_it_is_open() {
     if !have_sqlite3() {
         return;

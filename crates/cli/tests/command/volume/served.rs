@@ -272,9 +272,10 @@ fn a_served_volume_tells_its_numbers() {
     }
     let check = run(&["check", "--socket", socket]);
     assert_eq!(check.status.code(), Some(2));
-    assert!(text(&check.stderr).contains("aquifer volume verify"), "{}", text(&check.stderr));
+    assert!(text(&check.stderr).contains("aquifer volume check VOLUME"), "{}", text(&check.stderr));
     client.kill();
     server.kill();
+    served.ground.told(&["check", volume]);
     let taken = served.ground.host_file("file-at-the-path", b"precious");
     let refused =
         run(&["volume", "serve", volume, "--listen", name(&served.ground.host("other")), "--socket", &taken]);
