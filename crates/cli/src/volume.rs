@@ -5,10 +5,9 @@
 //! | `arguments` | what may stand behind it |
 //! | `examples` | what the helps show of each |
 //! | `place` | `VOLUME:/path` |
-//! | `opened` | a volume that this command has open |
-//! | `outcome` | what was left undone, while the rest was done |
+//! | `opened` | a volume that this command has open, and its numbers for `top` |
 //! | `show` | names, permissions and times as people read them |
-//! | `work` | work that may take a while |
+//! | `work` | work that may take a while, and what of it was left undone |
 //! | `create` | a new volume |
 //! | `list`, `cat` | names in folders; files on standard output |
 //! | `copy`, `tree` | copies between host and volumes; files wherever they are |
@@ -17,7 +16,7 @@
 //! | `space` | how much there is of everything |
 //! | `mount` | a volume as a folder of the system |
 //! | `background` | the process that serves that folder |
-//! | `serve`, `status` | one process owns a volume, others map its files; its numbers for `top` |
+//! | `serve` | one process owns a volume, others map its files |
 //! | `verify` | whether all of it is in order |
 
 pub mod arguments;
@@ -32,13 +31,11 @@ pub mod mode;
 mod mount;
 mod names;
 mod opened;
-mod outcome;
 pub mod owner;
 pub mod place;
 mod serve;
 pub(crate) mod show;
 mod space;
-mod status;
 mod tree;
 mod verify;
 pub(crate) mod work;

@@ -12,8 +12,9 @@ use clap::Args;
 use crate::arguments::values::{Every, unix_socket};
 use crate::ending;
 use crate::error::{Error, printable};
+use crate::volume::background;
+use crate::volume::opened::answer_at;
 use crate::volume::opened::failed;
-use crate::volume::{background, status};
 
 /// What the help shows at its end.
 pub const EXAMPLES: &str = "\
@@ -91,7 +92,7 @@ pub fn mount(arguments: &MountArguments) -> Result<ExitCode, Error> {
     let volume = opened.map_err(failed(&arguments.path))?;
     // Not relative to a folder that is left.
     let socket = arguments.socket.as_ref().map(std::path::absolute).transpose().map_err(Error::Background)?;
-    let _answers = socket.map(|path| status::answer_at(&volume, &path)).transpose()?;
+    let _answers = socket.map(|path| answer_at(&volume, &path)).transpose()?;
     let mut mounted = Mounted::new(volume, &arguments.folder, options_of(arguments))?;
     end_by_signals(mounted.unmounter())?;
     writeln!(

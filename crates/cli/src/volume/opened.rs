@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use aquifer_status::Server;
 use aquifer_volume::access::Credentials;
 use aquifer_volume::{OpenOptions, Session, Volume, VolumeError, image};
 
@@ -67,4 +68,12 @@ pub fn change<T>(path: &Path, work: impl FnOnce(&Access<'_>) -> Result<T, Error>
 fn open(path: &Path, is_read_only: bool) -> Result<Volume, Error> {
     let options = OpenOptions { is_read_only, ..OpenOptions::default() };
     image::open_medium(path).and_then(|medium| Volume::open(medium, options)).map_err(failed(path))
+}
+
+/// Answers `aquifer stats`, `top` and `export` at a socket until what is returned is dropped.
+///
+/// # Errors
+/// [`Error::Socket`].
+pub fn answer_at(volume: &Volume, path: &Path) -> Result<Server, Error> {
+    volume.answer_at(path).map_err(|error| Error::Socket { path: path.display().to_string(), error })
 }

@@ -14,8 +14,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::arguments::values::{long_duration, unix_socket};
 use crate::error::{Error, printable};
+use crate::volume::opened::answer_at;
 use crate::volume::opened::failed;
-use crate::volume::status;
 
 /// What the help shows at its end.
 pub const EXAMPLES: &str = "\
@@ -68,7 +68,7 @@ pub fn serve(arguments: &ServeArguments) -> Result<ExitCode, Error> {
     let options = OpenOptions { ram_bytes: arguments.ram, is_read_only: arguments.read_only };
     let opened = image::open_medium(&arguments.path).and_then(|medium| Volume::open(medium, options));
     let volume = Arc::new(opened.map_err(failed(&arguments.path))?);
-    let _answers = arguments.socket.as_ref().map(|path| status::answer_at(&volume, path)).transpose()?;
+    let _answers = arguments.socket.as_ref().map(|path| answer_at(&volume, path)).transpose()?;
     let background = volume.start_background(arguments.sync).map_err(failed(&arguments.path))?;
     let listening = Arc::new(listen_at(&arguments.listen).map_err(failed(&arguments.listen))?);
     let ending = Arc::clone(&listening);
