@@ -16,7 +16,6 @@ mod sizes;
 mod source;
 mod test;
 mod unsafe_code;
-mod words;
 mod workspace;
 
 use clap::Parser;
@@ -65,7 +64,7 @@ fn tidy() -> Result<Vec<Finding>, String> {
     findings.extend(floors::check(&sources));
     findings.extend(unsafe_code::check(&workspace, &sources));
     findings.extend(sizes::check(&sources));
-    findings.extend(words::check(&sources));
+    findings.extend(phrases::check_marks(&sources));
     findings.extend(phrases::check(&sources));
     findings.extend(prose::check(&sources));
     findings.extend(links::check(&workspace.root, &sources));

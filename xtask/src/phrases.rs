@@ -1,4 +1,4 @@
-//! Phrases that make comments unclear: their number may only fall.
+//! Phrases that make comments unclear: their number may only fall. And marks of unfinished work: there are none in the tree.
 //!
 //! `CONTRIBUTING.md`, "Sentences", has the rule and what to write instead. A phrase here is a sign of one of four faults: a subject
 //! that names nothing, an amount that is a parameter without its name, an ordinary word in place of the field's, and a noun that
@@ -121,6 +121,23 @@ fn is_of_a_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_' || c == '`'
 }
 
+/// Marks of unfinished work. Built from halves, so that this file does not contain them.
+const MARKS: [&str; 4] =
+    [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("to", "do!("), concat!("unimple", "mented!(")];
+
+/// Finds the marks that people leave where something is missing.
+pub fn check_marks(sources: &[Source]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for source in sources {
+        for (at, line) in source.text.lines().enumerate() {
+            if let Some(mark) = MARKS.iter().find(|mark| line.contains(**mark)) {
+                findings.push(Finding::Broken(format!("{}:{}: {mark}", source.path.display(), at + 1)));
+            }
+        }
+    }
+    findings
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -163,5 +180,12 @@ mod tests {
         assert_eq!(compare(&two, 2), vec![]);
         assert!(matches!(&compare(&two, 1)[..], [Finding::Broken(text)] if text.contains("a.rs:2: Who")));
         assert!(matches!(&compare(&two, 3)[..], [Finding::Broken(text)] if text.ends_with("to 2")));
+    }
+
+    #[test]
+    fn a_mark_is_found_with_its_line() {
+        let text = format!("a\n// {}: b\n", MARKS[0]);
+        let findings = check_marks(&[Source { path: "a.rs".into(), text }]);
+        assert_eq!(findings, vec![Finding::Broken(format!("a.rs:2: {}", MARKS[0]))]);
     }
 }

@@ -6,7 +6,7 @@
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use aquifer_sys::stripe::{STRIPES, stripe};
+use aquifer_sys::counter::{STRIPES, stripe};
 
 /// Buffers that are told of at a time. A call that finds no place goes on without one.
 const BUFFERS: usize = 4096;

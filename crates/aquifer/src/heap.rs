@@ -15,8 +15,7 @@ use crate::assembly::Assembly;
 use crate::error::Error;
 use crate::options::Options;
 use crate::reference::Ref;
-use crate::socket;
-use crate::stats::Stats;
+use crate::stats::{Stats, answer_at};
 
 /// Memory that reaches below RAM. Objects go with the heap when it is dropped.
 ///
@@ -78,7 +77,7 @@ impl Heap {
     /// [`Error`], which names what is missing and what to do. Nothing is left behind.
     pub fn open(options: Options) -> Result<Self, Error> {
         let parts = Arc::new(Assembly::new(&options)?);
-        let server = options.socket.as_deref().map(|path| socket::start(path, &parts)).transpose()?;
+        let server = options.socket.as_deref().map(|path| answer_at(path, &parts)).transpose()?;
         Ok(Self { _server: server, parts })
     }
 

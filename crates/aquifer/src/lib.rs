@@ -31,20 +31,17 @@
 //! | `typed` | objects as values of Rust types: arrays, references, futures |
 //! | `blocks` | a heap as the allocator of Rust's collections |
 //! | `global` | a heap as the allocator of a whole program |
-//! | `batch`, `background` | many objects at once, now and later |
+//! | `batch` | many objects at once, now and later |
 //! | `announced` | buffers of system calls that are under way while memory is ordinary |
 //! | `page_heap` | memory for programs that cannot be changed: a heap once it exceeds RAM |
 //! | `assembly` | device, log, engine and allocator put together |
 //! | `group` | memory cgroups of this process, and the machine |
-//! | `stats` | what a heap uses and has done |
-//! | `socket` | statistics and checks for other processes |
+//! | `stats` | what a heap uses and has done; the same and checks for other processes |
 //! | `error` | numbered errors with sentences that say what to do |
 #![deny(unsafe_code)]
 
 mod announced;
 mod assembly;
-#[doc(hidden)]
-pub mod background;
 #[allow(unsafe_code)]
 mod batch;
 #[allow(unsafe_code)]
@@ -60,7 +57,6 @@ mod page_heap;
 mod reference;
 mod remote;
 mod shared;
-mod socket;
 mod stats;
 #[allow(unsafe_code)]
 pub mod typed;
@@ -75,6 +71,8 @@ pub use aquifer_remote::far::Code;
 pub use aquifer_vm::Strain;
 pub use aquifer_vm::hints::Hint;
 pub use assembly::KERNEL_MIN;
+#[doc(hidden)]
+pub use batch::run_in_background;
 pub use batch::{Item, Transfer};
 pub use blocks::Blocks;
 pub use error::{Error, ErrorCode};

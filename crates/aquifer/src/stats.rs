@@ -1,13 +1,18 @@
-//! What a heap uses and has done.
+//! What a heap uses and has done, also for other processes.
 
+use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use aquifer_status::{Question, Server, Subject, latency, refusal, stats};
 use aquifer_sys::process::{MemoryUse, memory_by, memory_of_self};
 use aquifer_vm::fork::is_forked;
 use aquifer_vm::{ProcessRam, Room};
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use crate::assembly::Assembly;
+use crate::error::Error;
 use crate::group::Groups;
 
 macro_rules! stats {
@@ -173,6 +178,43 @@ impl Stats {
             compressed: counters.compressed.sum(),
             compressed_bytes: counters.compressed_bytes.sum(),
             incompressible: counters.incompressible.sum(),
+        }
+    }
+}
+
+/// Answers at `path` for as long as the server lives and `parts` are there.
+pub(crate) fn answer_at(path: &Path, parts: &Arc<Assembly>) -> Result<Server, Error> {
+    let weak = Arc::downgrade(parts);
+    let answer = move |question| match weak.upgrade() {
+        None => refusal("the heap is closing"),
+        Some(parts) => answer(question, &parts),
+    };
+    let failed =
+        |error| Error::System { what: format!("the socket {} could not be made", path.display()), error };
+    Server::start(path, answer).map_err(failed)
+}
+
+fn answer(question: Question, parts: &Assembly) -> Value {
+    let pid = std::process::id();
+    match question {
+        Question::Stats => {
+            let mut answer = stats(Subject::Heap, &Stats::of(parts));
+            if let Some(remote) = &parts.remote {
+                answer["remote"] = json!(remote.shown());
+            }
+            answer
+        }
+        Question::Latency => latency(parts.engine.read_durations()),
+        Question::Events => match &parts.remote {
+            None => refusal("this heap has no donors, and so no events"),
+            Some(remote) => json!({ "pid": pid, "version": crate::VERSION, "events": remote.events() }),
+        },
+        Question::Check => {
+            let waits = parts.engine.long_waits();
+            match parts.allocator.check() {
+                Ok(()) => json!({ "pid": pid, "check": "ok", "waits": waits }),
+                Err(problem) => json!({ "pid": pid, "check": "failed", "problem": problem, "waits": waits }),
+            }
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Barrier, Mutex};
 
 use aquifer::{Array, ErrorCode, Faults, Heap, Options};
-use common::{Object, Rng, Watchdog, child, long_or};
+use common::{Object, Rng, Watchdog, is_child, long_or, run_child};
 
 const RAM_BYTES: u64 = 8 << 20;
 const THREADS: usize = 4;
@@ -305,8 +305,8 @@ fn a_leaf_changes_its_size() {
 /// In a process of its own, because there are as many heaps in a process as tests run at a time.
 #[test]
 fn sixteen_heaps_and_no_more() {
-    if !child::is_child("sixteen_heaps_and_no_more") {
-        let output = child::run("sixteen_heaps_and_no_more");
+    if !is_child("sixteen_heaps_and_no_more") {
+        let output = run_child("sixteen_heaps_and_no_more");
         assert!(output.status.success(), "{output:?}");
         return;
     }

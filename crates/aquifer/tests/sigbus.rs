@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use aquifer::device::{FaultKind, FaultPlan, Faulty, MemoryDevice, Operation};
 use aquifer::{Faults, Flash, Heap, Options};
-use common::child;
+use common::{is_child, run_child};
 
 const OBJECTS: usize = 8000;
 const OBJECT_BYTES: usize = 4000;
@@ -42,10 +42,10 @@ fn touch_what_cannot_be_read(faults: Faults) -> ! {
 
 #[test]
 fn ends_by_sigbus_and_says_why() {
-    if child::is_child("ends_by_sigbus_and_says_why") {
+    if is_child("ends_by_sigbus_and_says_why") {
         touch_what_cannot_be_read(Faults::Signal);
     }
-    let output = child::run("ends_by_sigbus_and_says_why");
+    let output = run_child("ends_by_sigbus_and_says_why");
     assert_eq!(output.status.signal(), Some(libc::SIGBUS), "{output:?}");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("aquifer: flash could not be read"), "{said}");
@@ -53,25 +53,25 @@ fn ends_by_sigbus_and_says_why() {
 
 #[test]
 fn ends_by_sigbus_with_fault_threads() {
-    if child::is_child("ends_by_sigbus_with_fault_threads") {
+    if is_child("ends_by_sigbus_with_fault_threads") {
         touch_what_cannot_be_read(Faults::Thread);
     }
-    let output = child::run("ends_by_sigbus_with_fault_threads");
+    let output = run_child("ends_by_sigbus_with_fault_threads");
     assert_eq!(output.status.signal(), Some(libc::SIGBUS), "{output:?}");
 }
 
 #[test]
 fn ends_by_sigbus_with_faults_by_protection() {
-    if child::is_child("ends_by_sigbus_with_faults_by_protection") {
+    if is_child("ends_by_sigbus_with_faults_by_protection") {
         touch_what_cannot_be_read(Faults::Fence);
     }
-    let output = child::run("ends_by_sigbus_with_faults_by_protection");
+    let output = run_child("ends_by_sigbus_with_faults_by_protection");
     assert_eq!(output.status.signal(), Some(libc::SIGBUS), "{output:?}");
 }
 
 #[test]
 fn what_is_nobodys_still_ends_by_sigsegv() {
-    if child::is_child("what_is_nobodys_still_ends_by_sigsegv") {
+    if is_child("what_is_nobodys_still_ends_by_sigsegv") {
         let heap = Heap::open(Options::new().ram_bytes(8 << 20).flash_bytes(64 << 20).faults(Faults::Fence));
         let object = heap.as_ref().unwrap().allocate(OBJECT_BYTES).unwrap();
         // SAFETY: the object is this test's. The other address is nobody's: reading there ends the child, which is the point.
@@ -80,7 +80,7 @@ fn what_is_nobodys_still_ends_by_sigsegv() {
             std::ptr::without_provenance::<u8>(64).read_volatile();
         }
     }
-    let output = child::run("what_is_nobodys_still_ends_by_sigsegv");
+    let output = run_child("what_is_nobodys_still_ends_by_sigsegv");
     assert_eq!(output.status.signal(), Some(libc::SIGSEGV), "{output:?}");
 }
 
@@ -94,7 +94,7 @@ extern "C" fn on_sigbus(_: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void
 
 #[test]
 fn the_handler_of_the_program_gets_it() {
-    if child::is_child("the_handler_of_the_program_gets_it") {
+    if is_child("the_handler_of_the_program_gets_it") {
         // SAFETY: the structure is plain, and the handler does only what it may.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
@@ -104,21 +104,21 @@ fn the_handler_of_the_program_gets_it() {
         }
         touch_what_cannot_be_read(Faults::Signal);
     }
-    let output = child::run("the_handler_of_the_program_gets_it");
+    let output = run_child("the_handler_of_the_program_gets_it");
     assert_eq!(output.status.code(), Some(HANDLED), "{output:?}");
 }
 
 /// Memory of a heap that was never given out is no memory.
 #[test]
 fn what_is_not_allocated_is_a_bus_error() {
-    if child::is_child("what_is_not_allocated_is_a_bus_error") {
+    if is_child("what_is_not_allocated_is_a_bus_error") {
         let heap = Heap::open(Options::new().ram_bytes(8 << 20).flash_bytes(64 << 20)).unwrap();
         let object = heap.allocate(100).unwrap();
         // SAFETY: not at all; that is the test.
         unsafe { object.add(1 << 30).read_volatile() };
         return;
     }
-    let output = child::run("what_is_not_allocated_is_a_bus_error");
+    let output = run_child("what_is_not_allocated_is_a_bus_error");
     assert_eq!(output.status.signal(), Some(libc::SIGBUS), "{output:?}");
     assert!(String::from_utf8_lossy(&output.stderr).contains("not allocated"), "{output:?}");
 }

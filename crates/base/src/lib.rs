@@ -4,7 +4,6 @@
 #![forbid(unsafe_code)]
 
 pub mod checksum;
-mod found;
 pub mod ids;
 pub mod limits;
 pub mod profile;
@@ -12,5 +11,5 @@ pub mod random;
 pub mod samples;
 pub mod units;
 
-pub use found::Found;
 pub use ids::{AllocationClass, HomeAddress, LeafId, LogAddress, PageId, PartitionId};
+pub use samples::Found;

@@ -10,8 +10,6 @@
 //! The slots are a reservoir (Vitter, Random Sampling with a Reservoir, 1985, algorithm R): of any number of faults, each has
 //! the same chance to be in it at the end. All numbers have the order of the processor.
 
-use crate::Found;
-
 /// Bytes of a sample with its stack.
 pub const SLOT_BYTES: usize = 16 << 10;
 /// Bytes for lines of executable memory.
@@ -91,6 +89,37 @@ impl Layout {
     /// Length of the file.
     pub fn file_bytes(self) -> usize {
         self.slot_at(self.slots)
+    }
+}
+
+/// What a fault found at the address that was touched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Found {
+    /// The page was read from flash.
+    Flash = 0,
+    /// Its bytes were in RAM.
+    Ram = 1,
+    /// It was never written before.
+    Zeros = 2,
+    /// It was mapped, and this was its first write.
+    FirstWrite = 3,
+    /// Another thread had mapped it meanwhile.
+    Mapped = 4,
+}
+
+impl Found {
+    /// All of them, in the order of their codes.
+    pub const ALL: [Self; 5] = [Self::Flash, Self::Ram, Self::Zeros, Self::FirstWrite, Self::Mapped];
+
+    /// Its number in files.
+    pub fn code(self) -> u32 {
+        self as u32
+    }
+
+    /// The one with this number.
+    pub fn from_code(code: u32) -> Option<Self> {
+        Self::ALL.get(code as usize).copied()
     }
 }
 
@@ -278,5 +307,13 @@ mod tests {
         let samples = Samples::parse(&file).expect("it is one");
         assert_eq!((samples.modules().len(), samples.iter().count()), (MODULES_BYTES, 0));
         assert!(Samples::parse(&file[..Layout::new(0).slot_at(0) - 1]).is_none());
+    }
+
+    #[test]
+    fn codes_are_positions() {
+        for (position, found) in (0..).zip(Found::ALL) {
+            assert_eq!((found.code(), Found::from_code(position)), (position, Some(found)));
+        }
+        assert_eq!(Found::from_code(5), None);
     }
 }

@@ -12,6 +12,8 @@
 //! look like the memory of programs ([`Payload`]) have one word with a version in [`VERSION_SPACING`]; the others follow
 //! from object and place alone, so they show a wrong object or place, and lost writes show in the first.
 
+use serde::{Deserialize, Serialize};
+
 use crate::payload::{PAGE_BYTES, Payload, SAMPLED_PAGES, mean_lz4_size};
 use crate::rng::mix;
 
@@ -84,6 +86,27 @@ pub fn lz4_size(payload: Payload, object_bytes: usize) -> f64 {
     mean_lz4_size(pages)
 }
 
+/// A byte of an object that is made wrong on purpose, to see that wrong bytes end a call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Flip {
+    /// The object.
+    pub object: u64,
+    /// Which of its bytes.
+    pub byte: u64,
+}
+
+/// `OBJECT:BYTE`, as in `1000:5`.
+///
+/// # Errors
+/// A sentence with the form.
+pub fn parse_flip(text: &str) -> std::result::Result<Flip, String> {
+    let parse = || {
+        let (object, byte) = text.split_once(':')?;
+        Some(Flip { object: object.parse().ok()?, byte: byte.parse().ok()? })
+    };
+    parse().ok_or_else(|| format!("'{text}' is not OBJECT:BYTE, as in 1000:5"))
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
@@ -154,5 +177,11 @@ mod tests {
         }
         // 256 on average, with a deviation of 16.
         assert!(counts.iter().flatten().all(|count| (160..352).contains(count)));
+    }
+
+    #[test]
+    fn bytes_are_parsed() {
+        assert_eq!(parse_flip("1000:5"), Ok(Flip { object: 1000, byte: 5 }));
+        assert!(["1000", "1000:", "a:1", ":"].iter().all(|text| parse_flip(text).is_err()));
     }
 }

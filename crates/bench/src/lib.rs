@@ -32,10 +32,8 @@ pub mod donors;
 pub mod durable;
 pub mod error;
 pub mod far;
-pub mod flip;
 pub mod group_dir;
 pub mod io;
-pub mod latency;
 pub mod ledger;
 pub mod machine;
 pub mod measure;
@@ -55,7 +53,6 @@ pub mod recover;
 pub mod references;
 pub mod remote;
 pub mod rest;
-pub mod rng;
 pub mod runner;
 pub mod scale;
 pub mod server;
@@ -73,3 +70,8 @@ pub mod write_amp;
 pub mod zswap;
 
 pub use error::{Error, Result};
+
+/// The random numbers of benchmarks.
+pub mod rng {
+    pub use aquifer_base::random::{Random as Rng, mix};
+}

@@ -8,8 +8,8 @@ use std::process::{Command, Output, Stdio};
 
 use aquifer_bench::child::{Assignment, Event};
 use aquifer_bench::contents;
+use aquifer_bench::contents::Flip;
 use aquifer_bench::distribution::Distribution;
-use aquifer_bench::flip::Flip;
 use aquifer_bench::ledger::Ledger;
 use aquifer_bench::micro::task::{MicroTask, RunRequest};
 use aquifer_bench::payload::Payload;

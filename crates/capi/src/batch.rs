@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-use aquifer::{Error, Heap, Item, Transfer, background};
+use aquifer::{Error, Heap, Item, Transfer, run_in_background};
 
 use crate::default_heap;
 use crate::heap::{AqHeap, null, with_shared};
@@ -85,7 +85,7 @@ unsafe fn start(
     // SAFETY: not NULL, and the caller's.
     unsafe { AtomicI32::from_ptr(result) }.store(UNDER_WAY, Ordering::Release);
     let job = Job { heap, items, count, write: write != 0, eventfd, result };
-    background::run(Box::new(move || run(&job)))
+    run_in_background(Box::new(move || run(&job)))
 }
 
 macro_rules! now {

@@ -1,12 +1,12 @@
 //! The heap of functions that name none, and these functions.
 
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
-use aquifer::{Error, ErrorCode, Heap, Options};
+use aquifer::{AllocationClass, Error, ErrorCode, Heap, Options};
 
 use crate::abi::{AqOptions, AqStats};
-use crate::{block, heap, message, sized};
+use crate::{heap, message, sized};
 
 static DEFAULT: RwLock<Option<Arc<Heap>>> = RwLock::new(None);
 
@@ -143,20 +143,20 @@ pub unsafe extern "C" fn aq_array(count: usize, size: usize, stride: *mut usize)
 /// As `malloc`, for blocks that share pages.
 #[unsafe(no_mangle)]
 pub extern "C" fn aq_page_malloc(size: usize) -> *mut c_void {
-    pointer(|heap| block::allocate(heap, size))
+    pointer(|heap| heap::allocate_block(heap, size))
 }
 
 /// As `calloc`.
 #[unsafe(no_mangle)]
 pub extern "C" fn aq_page_calloc(count: usize, size: usize) -> *mut c_void {
-    pointer(|heap| block::allocate_zeroed(heap, count, size))
+    pointer(|heap| heap::allocate_zeroed_block(heap, count, size))
 }
 
 /// # Safety
 /// As the header says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aq_page_realloc(block: *mut c_void, size: usize) -> *mut c_void {
-    pointer(|heap| block::resize(heap, block.cast(), size))
+    pointer(|heap| heap::resize_block(heap, block.cast(), size))
 }
 
 /// As `memalign`.
@@ -213,4 +213,24 @@ pub unsafe extern "C" fn aq_stats_get(stats: *mut AqStats) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn aq_check() -> c_int {
     code(Heap::check)
+}
+
+/// The class of what the calling thread allocates, in any heap.
+#[unsafe(no_mangle)]
+pub extern "C" fn aq_class() -> c_uint {
+    aquifer::current_class().0.into()
+}
+
+/// Objects that the calling thread allocates from now on are of this class.
+#[unsafe(no_mangle)]
+pub extern "C" fn aq_set_class(number: c_uint) -> c_int {
+    match u8::try_from(number) {
+        Ok(number) => {
+            aquifer::set_class(AllocationClass(number));
+            0
+        }
+        Err(_) => {
+            message::fail(&Error::Invalid(format!("class {number} is above {} (AQ_CLASS_MAX)", u8::MAX)))
+        }
+    }
 }

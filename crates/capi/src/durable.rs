@@ -29,7 +29,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use aquifer::ErrorCode;
 use aquifer_durable::{DurableHeap, Options};
 use aquifer_status::Server;
-use aquifer_sys::stripe::{STRIPES, stripe};
+use aquifer_sys::counter::{STRIPES, stripe};
 
 use crate::abi::path;
 use crate::forks;

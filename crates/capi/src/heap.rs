@@ -1,13 +1,11 @@
-//! Functions of explicit heaps, and what both kinds share.
+//! Functions of explicit heaps, and what both kinds share: objects, and blocks that share pages.
 
 use std::ffi::{c_int, c_void};
-
 use std::sync::Arc;
 
 use aquifer::{Error, Heap, Hint};
 
 use crate::abi::{AqOptions, AqStats, write_stats};
-use crate::block;
 use crate::message::{code, fail, pointer};
 use crate::sized;
 
@@ -18,7 +16,7 @@ pub(crate) fn null(what: &str) -> Error {
     Error::Invalid(format!("{what} is NULL"))
 }
 
-pub(crate) fn multiply(count: usize, size: usize) -> Result<usize, Error> {
+fn multiply(count: usize, size: usize) -> Result<usize, Error> {
     count
         .checked_mul(size)
         .ok_or_else(|| Error::Invalid(format!("{count} objects of {size} bytes overflow the address space")))
@@ -42,9 +40,37 @@ pub(crate) fn realloc(heap: &Heap, object: *mut u8, size: usize) -> Result<*mut 
     move_to(heap, object, new, usable.min(size))
 }
 
+/// As `malloc` aligns.
+const ALIGN: usize = 16;
+
+pub(crate) fn allocate_block(heap: &Heap, size: usize) -> Result<*mut u8, Error> {
+    heap.allocate_block(size, ALIGN)
+}
+
+pub(crate) fn allocate_zeroed_block(heap: &Heap, count: usize, size: usize) -> Result<*mut u8, Error> {
+    let bytes = multiply(count, size)?;
+    let block = allocate_block(heap, bytes)?;
+    if heap.block_is_recycled(bytes) {
+        // SAFETY: the block is ours and has that many bytes.
+        unsafe { block.write_bytes(0, bytes) };
+    }
+    Ok(block)
+}
+
+pub(crate) fn resize_block(heap: &Heap, block: *mut u8, size: usize) -> Result<*mut u8, Error> {
+    if block.is_null() {
+        return allocate_block(heap, size);
+    }
+    let usable = heap.usable_bytes(block)?;
+    if (size <= usable && size > usable / 2) || heap.resize_block(block, size)? {
+        return Ok(block);
+    }
+    move_to(heap, block, allocate_block(heap, size)?, usable.min(size))
+}
+
 /// Ends a `realloc` that must move: copies `bytes` to the new place and frees the old one, which stays the valid one if that
 /// fails.
-pub(crate) fn move_to(heap: &Heap, old: *mut u8, new: *mut u8, bytes: usize) -> Result<*mut u8, Error> {
+fn move_to(heap: &Heap, old: *mut u8, new: *mut u8, bytes: usize) -> Result<*mut u8, Error> {
     // SAFETY: both have that many bytes and do not overlap.
     unsafe { std::ptr::copy_nonoverlapping(old, new, bytes) };
     if let Err(error) = heap.free(old) {
@@ -212,7 +238,7 @@ pub unsafe extern "C" fn aq_heap_array(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aq_heap_page_malloc(heap: *mut AqHeap, size: usize) -> *mut c_void {
     // SAFETY: passed on to the caller.
-    pointer(unsafe { with(heap, |heap| block::allocate(heap, size)) })
+    pointer(unsafe { with(heap, |heap| allocate_block(heap, size)) })
 }
 
 /// # Safety
@@ -220,7 +246,7 @@ pub unsafe extern "C" fn aq_heap_page_malloc(heap: *mut AqHeap, size: usize) -> 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aq_heap_page_calloc(heap: *mut AqHeap, count: usize, size: usize) -> *mut c_void {
     // SAFETY: passed on to the caller.
-    pointer(unsafe { with(heap, |heap| block::allocate_zeroed(heap, count, size)) })
+    pointer(unsafe { with(heap, |heap| allocate_zeroed_block(heap, count, size)) })
 }
 
 /// # Safety
@@ -232,7 +258,7 @@ pub unsafe extern "C" fn aq_heap_page_realloc(
     size: usize,
 ) -> *mut c_void {
     // SAFETY: passed on to the caller.
-    pointer(unsafe { with(heap, |heap| block::resize(heap, block.cast(), size)) })
+    pointer(unsafe { with(heap, |heap| resize_block(heap, block.cast(), size)) })
 }
 
 /// # Safety

@@ -5,10 +5,8 @@
 //! | `abi` | the structures of the header |
 //! | `sized` | structures that programs and the library know in different lengths |
 //! | `message` | numbers and sentences of errors, per thread |
-//! | `default_heap` | the heap of functions that name none, and these functions |
-//! | `heap` | functions of explicit heaps |
-//! | `block` | blocks that share pages |
-//! | `class` | the class of what a thread allocates |
+//! | `default_heap` | the heap of functions that name none, and these functions; the class of what a thread allocates |
+//! | `heap` | functions of explicit heaps, and what both kinds share: objects, and blocks that share pages |
 //! | `reference` | objects by reference |
 //! | `batch` | many objects at once, now or in the background |
 //! | `durable` | durable heaps and their transactions |
@@ -21,8 +19,6 @@
 
 mod abi;
 mod batch;
-mod block;
-mod class;
 mod default_heap;
 mod durable;
 mod forks;

@@ -1,10 +1,9 @@
-//! Volumes: make, open, connect, close, sync.
+//! Volumes: make, open, connect, close, sync; and who this process is to them.
 //!
 //! | file | noun |
 //! |---|---|
 //! | `abi` | the structures of the header |
 //! | `failure` | numbers of a volume's errors |
-//! | `user` | who this process is |
 //! | `reach` | a volume in this process, or one that another process has |
 //! | `names` | what is done by path |
 //! | `file` | open files |
@@ -18,15 +17,16 @@ mod file;
 mod mapping;
 mod names;
 mod reach;
-mod user;
 
 use std::ffi::{c_char, c_int};
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use aquifer::ErrorCode;
 use aquifer_status::Server;
+use aquifer_volume::access::Credentials;
 use aquifer_volume::serve::Client;
 use aquifer_volume::{Background, Depth, Volume, VolumeError, image};
 
@@ -52,6 +52,28 @@ pub struct AqVolume {
 
 /// As `aquifer volume serve` and `mount` do by default.
 const COMMIT_INTERVAL: Duration = Duration::from_secs(5);
+
+/// User and group of this process, who own the first folder of a volume that it makes.
+fn owner() -> (u32, u32) {
+    // SAFETY: the calls have no arguments and cannot fail.
+    unsafe { (libc::geteuid(), libc::getegid()) }
+}
+
+/// User, group and further groups of this process.
+fn credentials() -> Result<Credentials, c_int> {
+    let (uid, gid) = owner();
+    // SAFETY: nothing is written for a size of 0.
+    let count = unsafe { libc::getgroups(0, std::ptr::null_mut()) };
+    let mut groups = vec![0; usize::try_from(count).unwrap_or(0)];
+    // SAFETY: the list has room for as many as are said.
+    let filled = unsafe { libc::getgroups(count.max(0), groups.as_mut_ptr()) };
+    if count < 0 || filled < 0 {
+        let sentence = format!("asking for the groups of this process: {}", io::Error::last_os_error());
+        return Err(fail_with(ErrorCode::Io, &sentence));
+    }
+    groups.truncate(filled as usize);
+    Ok(Credentials::new(uid, gid, groups))
+}
 
 /// The number of an outcome whose message was kept.
 fn number(outcome: Result<(), c_int>) -> c_int {
@@ -104,7 +126,7 @@ pub unsafe extern "C" fn aq_volume_create(path: *const c_char, size_bytes: u64, 
     // SAFETY: passed on to the caller.
     let outcome = unsafe { image_path(path) }.and_then(|path| {
         let made = image::new_medium(&path, size_bytes, segment_bytes)
-            .and_then(|medium| Volume::create(medium, user::owner()));
+            .and_then(|medium| Volume::create(medium, owner()));
         made.map_err(|error| failure::fail_at(path.as_os_str().as_encoded_bytes(), &error))
     });
     number(outcome)
@@ -137,7 +159,7 @@ unsafe fn open(path: *const c_char, options: *const AqVolumeOptions) -> Result<A
     // SAFETY: the caller's options, in which the path is NULL or a string.
     let (options, socket) = (given.to_options(), unsafe { given.socket() });
     let forks = forks::count();
-    let who = user::credentials()?;
+    let who = credentials()?;
     let start = |volume: Volume| {
         let background = volume.start_background(COMMIT_INTERVAL)?;
         Ok((Arc::new(volume), Some(background)))

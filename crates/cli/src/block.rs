@@ -6,7 +6,6 @@
 //! | `network`, `folder`, `kernel` | the ways to serve it |
 //! | `certificates` | a host's certificates by nbdkit's names |
 //! | `fault` | faults that users ask for, as filters of nbdkit |
-//! | `words` | sentences on standard error |
 
 pub mod arguments;
 mod certificates;
@@ -14,9 +13,10 @@ mod fault;
 mod folder;
 mod kernel;
 mod network;
-mod words;
 
 use std::fs;
+use std::io::{self, Write};
+use std::net::IpAddr;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::process::ExitCode;
@@ -24,7 +24,7 @@ use std::process::ExitCode;
 use aquifer_block::nbdkit::Listener;
 use aquifer_block::precautions::{self, Omitted};
 
-use crate::error::Error;
+use crate::error::{Error, printable};
 use arguments::{BlockArguments, Way};
 
 /// Serves a device until a signal.
@@ -34,7 +34,7 @@ use arguments::{BlockArguments, Way};
 pub fn block(arguments: &BlockArguments) -> Result<ExitCode, Error> {
     match arguments.address_for_everybody() {
         Some(address) if !arguments.without_tls => return Err(Error::BlockForEverybody(address)),
-        Some(address) => words::warn_of_strangers(address.ip()),
+        Some(address) => warn_of_strangers(address.ip()),
         None => {}
     }
     let is_block_device =
@@ -54,4 +54,17 @@ pub fn block(arguments: &BlockArguments) -> Result<ExitCode, Error> {
 /// Before the first thread is started: threads inherit it.
 fn mark() -> Vec<Omitted> {
     precautions::mark_process()
+}
+
+/// Says something about a client, the device or the end, on standard error.
+fn say(sentence: &str) {
+    // Nobody may be there to read it.
+    let _ = writeln!(io::stderr(), "aquifer: {}", printable(sentence));
+}
+
+/// Says that others reach the device.
+fn warn_of_strangers(address: IpAddr) {
+    say(&format!(
+        "warning: whoever reaches {address} over the network can read and write the device; there is no password, and nothing is encrypted"
+    ));
 }

@@ -5,10 +5,9 @@
 //! | `arguments` | what may stand behind it |
 //! | `examples` | what the helps show of each |
 //! | `place` | `VOLUME:/path` |
-//! | `opened` | a volume that this command has open |
-//! | `outcome` | what was left undone, while the rest was done |
+//! | `opened` | a volume that this command has open, and its numbers for `top` |
 //! | `show` | names, permissions and times as people read them |
-//! | `work` | work that may take a while |
+//! | `work` | work that may take a while, and what of it was left undone |
 //! | `create` | a new volume |
 //! | `list`, `cat` | names in folders; files on standard output |
 //! | `copy`, `tree` | copies between host and volumes; files wherever they are |
@@ -32,7 +31,6 @@ pub mod mode;
 mod mount;
 mod names;
 mod opened;
-mod outcome;
 pub mod owner;
 pub mod place;
 mod serve;

@@ -11,7 +11,7 @@ pub use open::Site;
 
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -197,4 +197,13 @@ impl Device for FileDevice {
 
 fn failure(operation: Operation, offset: u64, len_bytes: usize, error: &io::Error) -> DeviceError {
     positional::failure(operation, offset, len_bytes, positional::errno_of(error))
+}
+
+/// As [`descriptors::own`], for a type that owns its descriptor. The owner calls [`descriptors::forget`]
+/// before it drops the file.
+#[must_use]
+pub fn own<T: Into<OwnedFd> + From<OwnedFd>>(file: T) -> T {
+    let fd: OwnedFd = file.into();
+    // SAFETY: the descriptor that is given back is open, and this function's alone, as the one that it was before.
+    T::from(unsafe { OwnedFd::from_raw_fd(descriptors::own(fd.into_raw_fd())) })
 }

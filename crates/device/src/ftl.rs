@@ -17,7 +17,6 @@ mod counters;
 mod device;
 mod error;
 mod frontier;
-mod leveling;
 mod mapping;
 mod options;
 mod recovery;

@@ -14,8 +14,8 @@ use io_uring::{IoUring, opcode, squeue, types};
 use aquifer_sys::{Errno, descriptors};
 
 use crate::batch::Transfer;
-use crate::descriptors::own;
 use crate::error::Operation;
+use crate::file::own;
 use crate::positional;
 
 /// Transfers that one ring has in flight unless another depth is asked for. Flash reaches its full speed well below this.

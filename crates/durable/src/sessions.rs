@@ -3,8 +3,8 @@
 use std::ops::Deref;
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
+use aquifer_sys::counter::STRIPES;
 use aquifer_sys::stripe;
-use aquifer_sys::stripe::STRIPES;
 
 /// Transactions at a time; others wait.
 pub(crate) const SESSIONS: usize = 64;

@@ -71,12 +71,15 @@
 
 mod btree;
 pub mod bytes;
-mod counters;
 mod hash_map;
 mod queue;
 
 use aquifer_base::HomeAddress;
 
+use crate::access::{Access, Load};
+use crate::error::Result;
+use crate::reference::Ref;
+use crate::typed::Typed;
 use crate::value::Value;
 
 pub use btree::{BTree, Range};
@@ -97,6 +100,42 @@ fn handle_bits(handle: impl Value) -> HomeAddress {
 /// The handle of the structure that begins there.
 fn handle_of_bits<H: Value>(home: HomeAddress) -> H {
     H::decode(&home.0.to_le_bytes())
+}
+
+/// How many counters a structure has.
+const COUNTERS: u64 = 32;
+
+/// A count that is several, so that transactions that change different entries seldom meet at it. Each counter is 4 KiB from the next one.
+#[derive(Clone, Copy)]
+struct Counters(Ref<u64>);
+
+impl Counters {
+    /// Home space that they take.
+    const BYTES: u64 = COUNTERS * PAGE_BYTES as u64;
+
+    /// Those behind the first 4 KiB of an object.
+    #[inline]
+    fn behind<T>(object: Ref<T>) -> Self {
+        Self(object.plus_bytes(PAGE_BYTES))
+    }
+
+    fn counter(self, number: u64) -> Ref<u64> {
+        self.0.plus_bytes(number as usize * PAGE_BYTES)
+    }
+
+    /// Counts an entry in or out; returns how many the counter has now.
+    #[inline]
+    fn count<A: Access + ?Sized>(self, tx: &mut A, hash: u64, change: i64) -> Result<u64> {
+        let counter = self.counter(hash >> 48 & (COUNTERS - 1));
+        let count = tx.get(counter)?.wrapping_add_signed(change);
+        tx.set(counter, count)?;
+        Ok(count)
+    }
+
+    /// What they add up to. A transaction that asks meets all that count.
+    fn sum<A: Load + ?Sized>(self, tx: &mut A) -> Result<u64> {
+        (0..COUNTERS).map(|n| tx.get(self.counter(n))).sum()
+    }
 }
 
 /// What every handle can do: its only field is a reference, beside a `kind`.

@@ -13,7 +13,7 @@
 //! | `allocator` | malloc, free and the rest, over pools and spans |
 //! | `runs` | runs of free pages |
 //! | `space` | a coalescing allocator of blocks of whole pages |
-//! | `small` | blocks of up to three pages, in groups of pages |
+//! | `small_blocks` | blocks of up to three pages, in groups of pages |
 //! | `paged` | a `space` of pages at its place in a region |
 //! | `uses` | objects that are used in place, and many at once |
 //! | `memory_pages` | blocks beside the objects of one heap |
@@ -33,7 +33,7 @@ mod pools;
 mod promises;
 mod runs;
 mod shape;
-mod small;
+mod small_blocks;
 mod space;
 mod spans;
 pub mod uses;
@@ -41,4 +41,4 @@ pub mod uses;
 pub use allocator::{Allocator, Usage};
 pub use error::HeapError;
 pub use paged::Paged;
-pub use small::SMALL_BYTES_MAX;
+pub use small_blocks::SMALL_BYTES_MAX;

@@ -6,7 +6,7 @@ use aquifer_base::PageId;
 use aquifer_base::limits::OS_PAGE_BYTES;
 
 use crate::error::HeapError;
-use crate::small::{self, Freed, GROUP_PAGES, Size, Small};
+use crate::small_blocks::{self, Freed, GROUP_PAGES, Size, Small};
 use crate::space::{Resized, Space};
 
 /// A run of pages of a region: first page and count.
@@ -36,7 +36,7 @@ pub enum Change {
 
 /// Nobody else is in the books.
 pub struct Rest<'a> {
-    _small: small::Rest<'a>,
+    _small: small_blocks::Rest<'a>,
     _space: MutexGuard<'a, Space>,
 }
 

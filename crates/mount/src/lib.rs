@@ -2,9 +2,8 @@
 //!
 //! | file | noun |
 //! |---|---|
-//! | `options`, `error` | how a volume is mounted, and why not |
-//! | `possible` | whether this machine and this user can mount |
-//! | `mounted` | a volume that is mounted, and its end |
+//! | `possible`, `error` | whether this machine and this user can mount, and why not |
+//! | `mounted` | a volume that is mounted, how, and its end |
 //! | `server` | the kernel's requests |
 //! | `naming`, `content`, `listing` | what answers them: names, bytes, entries of folders |
 //! | `xattrs` | extended attributes |
@@ -28,7 +27,6 @@ mod listing;
 mod lookups;
 mod mounted;
 mod naming;
-mod options;
 mod possible;
 mod room;
 mod server;
@@ -36,6 +34,5 @@ mod write_back;
 mod xattrs;
 
 pub use error::{MountError, Result};
-pub use mounted::{Mounted, Unmounted, Unmounter};
-pub use options::Options;
+pub use mounted::{Mounted, Options, Unmounted, Unmounter};
 pub use possible::possible;

@@ -6,7 +6,7 @@
 //! | `real` | the functions that these stand in front of |
 //! | `settings` | what `aquifer run` says through the environment |
 //! | `memory` | Rust's own |
-//! | `small` | small blocks that the C library has, and when there are too many |
+//! | `libc_blocks` | small blocks that the C library has, and when there are too many |
 //! | `insiders` | blocks of the C library in programs with a malloc of their own |
 //! | `route` | the heap, and which memory comes from it |
 //! | `protect` | parts of it that the program has protected, or mapped something else over |
@@ -30,6 +30,7 @@
 mod caught;
 mod hooks;
 mod insiders;
+mod libc_blocks;
 mod memory;
 mod parts;
 mod place;
@@ -40,7 +41,6 @@ mod real;
 mod report;
 mod route;
 mod settings;
-mod small;
 mod span;
 mod start;
 mod tell;

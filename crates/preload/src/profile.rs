@@ -3,9 +3,9 @@
 //! Names are found when the program has ended, by the command. Here nothing is understood: the fault handler copies.
 
 mod modules;
-mod registers;
 mod reservoir;
 
+use std::ffi::c_void;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::sync::OnceLock;
@@ -14,12 +14,44 @@ use aquifer_base::samples::{Layout, SampleHead};
 use aquifer_vm::fault::observer::{ResolvedFault, observe};
 
 use modules::Modules;
-use registers::Registers;
 use reservoir::Reservoir;
 
 struct Profile {
     reservoir: Reservoir,
     modules: Modules,
+}
+
+/// The registers of an interrupted thread that finding its callers begins with.
+struct Registers {
+    /// The instruction.
+    pc: u64,
+    /// Stack pointer.
+    sp: u64,
+    /// Frame pointer.
+    fp: u64,
+    /// Where the function returns to, on processors that keep that in a register; 0 on others.
+    lr: u64,
+}
+
+impl Registers {
+    /// # Safety
+    /// `context` is the third argument of a signal handler that runs.
+    #[cfg(target_arch = "x86_64")]
+    unsafe fn of(context: *const c_void) -> Self {
+        // SAFETY: the kernel wrote the registers of the interrupted thread there.
+        let registers = unsafe { &(*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
+        let register = |which: libc::c_int| registers[which as usize] as u64;
+        Self { pc: register(libc::REG_RIP), sp: register(libc::REG_RSP), fp: register(libc::REG_RBP), lr: 0 }
+    }
+
+    /// # Safety
+    /// `context` is the third argument of a signal handler that runs.
+    #[cfg(target_arch = "aarch64")]
+    unsafe fn of(context: *const c_void) -> Self {
+        // SAFETY: the kernel wrote the registers of the interrupted thread there.
+        let machine = unsafe { &(*context.cast::<libc::ucontext_t>()).uc_mcontext };
+        Self { pc: machine.pc, sp: machine.sp, fp: machine.regs[29], lr: machine.regs[30] }
+    }
 }
 
 static PROFILE: OnceLock<Profile> = OnceLock::new();

@@ -6,8 +6,8 @@ use aquifer_sys::process::{self, memory_of_self};
 use aquifer_sys::stderr;
 use serde_json::json;
 
+use crate::libc_blocks;
 use crate::route::{Route, program, route};
-use crate::small;
 
 fn mib(bytes: u64) -> String {
     format!("{:.1} MiB", bytes as f64 / (1 << 20) as f64)
@@ -25,7 +25,7 @@ pub fn outside_bytes(block_bytes: u64) -> u64 {
     let allowed = route().map_or(0, |route| route.settings.ram_bytes / UNMANAGED_PART);
     let all = memory_of_self(&mut [0; 2048])
         .map_or(0, |memory| (memory.anonymous_bytes + memory.page_table_bytes).saturating_sub(block_bytes));
-    all.saturating_sub(allowed).max(small::bytes())
+    all.saturating_sub(allowed).max(libc_blocks::bytes())
 }
 
 /// RAM of this process beside what is managed, at the most.

@@ -19,7 +19,7 @@ use crate::proc;
 use crate::protect;
 use crate::report;
 use crate::settings::Settings;
-use crate::{real, small};
+use crate::{libc_blocks, real};
 
 /// The heap with its settings.
 pub struct Route {
@@ -94,7 +94,7 @@ pub fn begin(settings: Settings) -> Result<(), Error> {
     if ROUTE.set(Route { heap, settings }).is_ok() {
         BASE.store(base, Ordering::Relaxed);
         LEN.store(len, Ordering::Release);
-        small::begin(threshold, mapping, adapts);
+        libc_blocks::begin(threshold, mapping, adapts);
         if catches_calls {
             caught::prepare();
         }
@@ -136,12 +136,16 @@ pub fn owns(block: *const c_void) -> bool {
 
 /// The heap, for a block of `bytes` that the code at `caller` asks for; `None` if the C library has it.
 pub fn heap_for(bytes: usize, caller: usize) -> Option<&'static PageHeap> {
-    if bytes < small::threshold() || is_insider(caller) { None } else { heap_that_gives() }
+    if bytes < libc_blocks::threshold() || is_insider(caller) { None } else { heap_that_gives() }
 }
 
 /// The heap, for a mapping of `bytes`; `None` if the kernel has it.
 pub fn heap_for_mapping(bytes: usize) -> Option<&'static PageHeap> {
-    if bytes < small::threshold().min(small::mapping_threshold()) { None } else { heap_that_gives() }
+    if bytes < libc_blocks::threshold().min(libc_blocks::mapping_threshold()) {
+        None
+    } else {
+        heap_that_gives()
+    }
 }
 
 fn heap_that_gives() -> Option<&'static PageHeap> {
@@ -231,7 +235,7 @@ pub fn growing<T>(
     let may_take_over = heap.block_bytes() + bytes as u64 > ram / 8 * 3;
     let grown = if may_take_over { protect::while_growing(heap, grow) } else { grow() };
     if heap.is_managed() {
-        small::settle();
+        libc_blocks::settle();
         say_if_slow();
     }
     grown

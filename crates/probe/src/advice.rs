@@ -2,23 +2,19 @@
 //!
 //! | file | noun |
 //! |---|---|
-//! | `assumptions` | what no report can tell: prices, the processor, the load |
 //! | `borrowing` | whether memory of other machines pays beside swap on the device |
 //! | `cells` | the report's measurements, looked up |
 //! | `settings` | settings for the heap, and the rules that they follow |
 //! | `economy` | what the device is worth, and what machine to build |
-//! | `lines` | sentences broken into lines |
 //! | `trust` | why the figures might not hold |
 //!
 //! What was not measured is said to be so. No figure stands in for another.
 
-mod assumptions;
 mod borrowing;
 mod cells;
 mod economy;
 #[cfg(test)]
 mod example;
-mod lines;
 mod settings;
 mod trust;
 
@@ -26,12 +22,11 @@ use aquifer_base::profile::{Profile, Setting};
 use aquifer_base::units::format_size;
 use serde_json::json;
 
-pub use assumptions::Assumptions;
 pub use borrowing::{Lender, borrowing_text};
 
+use crate::economics::Processor;
 use crate::report::Report;
 use borrowing::borrowing_json;
-use lines::wrapped;
 use settings::{Advised, Settings};
 
 /// In front of the reason of a value.
@@ -151,6 +146,63 @@ fn title(report: &Report) -> String {
     )
 }
 
+/// What no report can tell, and the user adds: prices, the processor, the load. The defaults are those of the study's balanced system (Petrov et al., 2010); there are none for prices.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Assumptions {
+    /// Price of the device in euro.
+    pub price_eur: Option<f64>,
+    /// Its size in bytes, where it is not what was measured.
+    pub capacity_bytes: Option<u64>,
+    /// Price of 10^9 bytes of RAM in euro.
+    pub ram_eur_per_gb: Option<f64>,
+    /// One core.
+    pub processor: Processor,
+    /// Cores of the machine; those of the report if absent.
+    pub cores: Option<u32>,
+    /// Share of reads among transfers, 0 to 1.
+    pub read_share: f64,
+    /// Bytes of a transfer.
+    pub page_bytes: u64,
+    /// Share of the time that is spent in I/O on the study's disk, 0 to 1.
+    pub io_share: f64,
+}
+
+impl Default for Assumptions {
+    fn default() -> Self {
+        Self {
+            price_eur: None,
+            capacity_bytes: None,
+            ram_eur_per_gb: None,
+            processor: Processor { ghz: 3.2, cycles_per_instruction: 2.1 },
+            cores: None,
+            read_share: 0.25,
+            page_bytes: 8192,
+            io_share: 0.6,
+        }
+    }
+}
+
+/// Columns of a line.
+const COLUMNS: usize = 100;
+
+/// `text` in lines of at most 100 columns, as far as its words allow, each behind `indent` and with a newline at its end.
+fn wrapped(text: &str, indent: &str) -> String {
+    let mut lines = String::new();
+    let mut line = indent.to_owned();
+    for word in text.split_whitespace() {
+        if line.len() > indent.len() && line.chars().count() + 1 + word.chars().count() > COLUMNS {
+            lines.push_str(&line);
+            lines.push('\n');
+            line = indent.to_owned();
+        }
+        if line.len() > indent.len() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    lines + &line + "\n"
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -198,5 +250,16 @@ depth = 32
             "{}",
             advice.text()
         );
+    }
+
+    #[test]
+    fn words_stay_whole_and_lines_short() {
+        assert_eq!(wrapped("a bc", "  "), "  a bc\n");
+        let text = "word ".repeat(50) + &"x".repeat(200) + " end";
+        let lines = wrapped(&text, "    ");
+        let all: Vec<&str> = lines.split_whitespace().collect();
+        assert_eq!(all.join(" "), text);
+        assert!(lines.lines().all(|line| line.len() <= 100 || line.trim().len() == 200), "{lines}");
+        assert_eq!(lines.lines().count(), 5, "{lines}");
     }
 }

@@ -17,3 +17,9 @@ pub use message::{
     Welcome,
 };
 pub use stream::{Ender, Security, Stream};
+
+/// Which machine this is: the same for all processes of one kernel since it began, whatever container they are in; empty if the kernel does not say.
+#[must_use]
+pub fn machine_id() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_string()
+}

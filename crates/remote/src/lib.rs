@@ -11,7 +11,6 @@ pub mod control;
 pub mod donor;
 pub mod events;
 pub mod far;
-pub mod machine;
 mod random;
 pub mod transport;
 mod words;

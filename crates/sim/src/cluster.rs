@@ -5,12 +5,11 @@ use aquifer_remote::donor::lending::{Lending, Moment};
 
 use aquifer_base::random::Random;
 
-use crate::container::Container;
 use crate::contender::{Contender, Index, Placer};
 use crate::counters::Counters;
 use crate::device::Device;
 use crate::event::Event;
-use crate::machine::Machine;
+use crate::machine::{Container, Machine};
 use crate::queue::EventQueue;
 use crate::scenario::{Borrowers, Scenario};
 

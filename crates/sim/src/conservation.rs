@@ -1,8 +1,8 @@
 //! What must be equal at every moment: the books of donors and those of borrowers.
 
 use crate::cluster::Cluster;
-use crate::container::Container;
 use crate::device::Device;
+use crate::machine::Container;
 
 impl Cluster<'_> {
     /// Compares all books.

@@ -12,7 +12,7 @@
 //! | machines, load, failures | [`scenario`], [`load`], [`kept`], [`distribution`] |
 //! | who chooses, and what is compared | [`contender`] |
 //! | events in their order | [`event`], [`queue`] |
-//! | the state, and what happens to it | [`cluster`], [`machine`], [`container`], [`device`], `borrowing`, `taking_back`, `failing` |
+//! | the state, and what happens to it | [`cluster`], [`machine`], [`device`], `borrowing`, `taking_back`, `failing` |
 //! | the books agree | `conservation` |
 //! | what comes of it | [`simulation`], [`measures`], [`damage`], [`outcome`], [`report`], [`plot`] |
 //!
@@ -23,7 +23,6 @@
 mod borrowing;
 pub mod cluster;
 mod conservation;
-pub mod container;
 pub mod contender;
 pub mod counters;
 pub mod damage;

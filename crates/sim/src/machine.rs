@@ -1,8 +1,10 @@
-//! A machine, which lends by the engine's own [`Lending`].
+//! A machine, which lends by the engine's own [`Lending`], and a place for containers.
 
 use aquifer_remote::borrower::placement::Candidate;
 use aquifer_remote::donor::headroom::{ADDED_MAX, MemoryNow};
-use aquifer_remote::donor::lending::Lending;
+use aquifer_remote::donor::lending::{Lending, Moment};
+
+use crate::load::{GIB, Spec};
 
 /// A machine of the cluster.
 #[derive(Debug)]
@@ -60,6 +62,33 @@ impl Machine {
     #[must_use]
     pub fn occupied_share(&self, slab_bytes: u64) -> f64 {
         (self.own_bytes + self.lending.lent() * slab_bytes) as f64 / self.capacity_bytes as f64
+    }
+}
+
+/// A place for containers: one after the other.
+#[derive(Debug)]
+pub struct Container {
+    /// The present or the next one.
+    pub spec: Spec,
+    /// How many were there before.
+    pub generation: u32,
+    /// Where it runs, if it does.
+    pub machine: Option<u32>,
+    /// Since when.
+    pub started: Moment,
+    /// Bytes on its own machine.
+    pub local_bytes: u64,
+    /// Bytes that do not fit there.
+    pub over_bytes: u64,
+    /// Of the bytes on its own machine, those that keep their place in slabs.
+    pub kept_bytes: u64,
+}
+
+impl Container {
+    /// Pages read and written in a second among the bytes that do not fit on its machine.
+    #[must_use]
+    pub fn uses_per_s(&self) -> f64 {
+        self.spec.uses_per_gib_s * self.over_bytes as f64 / GIB
     }
 }
 

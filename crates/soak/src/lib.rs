@@ -2,25 +2,21 @@
 //!
 //! Threads allocate, free, reallocate, read, write, prefetch and pin objects that they share, each
 //! object under a lock of its own. The model keeps of most objects only a key and versions, from which
-//! their bytes follow (`pattern`), and of some every byte. Whatever is read is compared. At quiescent
+//! their bytes follow, and of some every byte. Whatever is read is compared. At quiescent
 //! points all threads rest, the heap proves that its parts agree, and its counts must be the model's.
 //!
 //! | file | noun |
 //! |---|---|
-//! | `pattern` | bytes that follow from a key and a version |
-//! | `object` | an object and its model |
+//! | `object` | an object and its model: bytes that follow from a key and a version |
 //! | `sizes` | how large objects are |
 //! | `worker` | one thread and its operations |
-//! | `run` | all threads, quiescent points, the outcome |
+//! | `run` | all threads, quiescent points, the outcome; the end of a run that hangs |
 //! | `outcome` | what was done and what was found |
-//! | `watchdog` | ends a run that hangs |
 
 mod object;
 mod outcome;
-pub(crate) mod pattern;
 mod run;
 mod sizes;
-mod watchdog;
 mod worker;
 
 use std::time::Duration;

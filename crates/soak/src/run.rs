@@ -1,15 +1,15 @@
-//! All threads, quiescent points, the outcome.
+//! All threads, quiescent points, the outcome; and the end of a run that hangs.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
-use std::time::Instant;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use aquifer::{Error, Heap};
 use aquifer_base::limits::OS_PAGE_BYTES;
 
 use crate::Config;
 use crate::outcome::{Counts, Outcome, Snapshot};
-use crate::watchdog::Watchdog;
 use crate::worker::{Shared, Worker};
 
 /// What the quiescent points have seen.
@@ -151,5 +151,48 @@ fn free_all(shared: &Shared) {
     let stats = shared.heap.stats();
     if (stats.objects, stats.object_bytes, stats.flash_live_bytes) != (0, 0, 0) {
         shared.differ(|| format!("something is left after all was freed: {stats:?}"));
+    }
+}
+
+/// No operation of any thread ended in this time: far longer than any disk takes.
+const PATIENCE_S: u32 = 120;
+
+/// Aborts the process when nothing is counted for two minutes, until this is dropped.
+struct Watchdog {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Watchdog {
+    /// Watches `progress`.
+    fn new(progress: Arc<AtomicU64>) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopping = stop.clone();
+        let thread = std::thread::spawn(move || watch(&progress, &stopping));
+        Self { stop, thread: Some(thread) }
+    }
+}
+
+fn watch(progress: &AtomicU64, stop: &AtomicBool) {
+    let (mut before, mut still_s) = (progress.load(Ordering::Relaxed), 0);
+    while !stop.load(Ordering::Relaxed) {
+        std::thread::park_timeout(Duration::from_secs(1));
+        let now = progress.load(Ordering::Relaxed);
+        still_s = if now == before { still_s + 1 } else { 0 };
+        before = now;
+        if still_s >= PATIENCE_S {
+            eprintln!("soak: nothing happened for {PATIENCE_S} seconds after {now} operations: a hang");
+            std::process::abort();
+        }
+    }
+}
+
+impl Drop for Watchdog {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            let _ = thread.join();
+        }
     }
 }

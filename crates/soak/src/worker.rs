@@ -6,9 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use aquifer::{Error, ErrorCode, Heap};
 use aquifer_base::limits::OS_PAGE_BYTES;
 
-use crate::object::{Difference, Object};
+use crate::object::{Difference, Object, Scratch};
 use crate::outcome::Counts;
-use crate::pattern::Scratch;
 use crate::sizes;
 use aquifer_base::random::{Random, mix};
 

@@ -34,17 +34,16 @@ pub mod rwspin;
 pub mod signal;
 pub mod spin;
 pub mod stderr;
-pub mod stripe;
 pub mod uffd;
 
 #[cfg(test)]
 mod testing;
 
+pub use counter::stripe;
 pub use errno::{Errno, ErrnoGuard, Result};
 pub use fence::Fence;
 pub use memory::{Advice, Discarder, PagePipe, Reservation};
 pub use process::MemoryUse;
 pub use signal::SignalsBlocked;
 pub use spin::{Backoff, SpinLock, SpinLockGuard};
-pub use stripe::stripe;
 pub use uffd::{Event, Features, Ready, Userfaultfd};

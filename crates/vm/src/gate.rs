@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
-use aquifer_sys::stripe::{STRIPES, stripe};
+use aquifer_sys::counter::{STRIPES, stripe};
 use aquifer_sys::{Backoff, Errno, futex, process};
 
 use crate::recess;

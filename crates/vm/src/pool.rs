@@ -5,7 +5,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use aquifer_sys::Backoff;
-use aquifer_sys::stripe::{STRIPES, stripe};
+use aquifer_sys::counter::{STRIPES, stripe};
 
 /// One of the things, with cache lines of its own.
 #[repr(align(64))]

@@ -7,7 +7,6 @@
 //! Before, it compresses whole pages that were not used again, if RAM is short of room for others.
 
 mod gain;
-mod rests;
 mod spare_time;
 
 use std::sync::atomic::Ordering;

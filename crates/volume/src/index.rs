@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::folder;
+use crate::folder_page;
 use crate::inode::Kind;
 use crate::key::Ino;
 use crate::word::PageBytes;
@@ -35,7 +35,7 @@ impl Index {
     #[must_use]
     pub fn add_page(&mut self, bytes: &PageBytes) -> bool {
         let page = self.room.len() as u32;
-        for entry in folder::entries(bytes) {
+        for entry in folder_page::entries(bytes) {
             let Some(entry) = entry else { return false };
             if let Some((ino, kind)) = entry.target {
                 self.insert(entry.name, Slot { ino, kind, page, at: entry.at as u16 });
@@ -74,7 +74,7 @@ impl Index {
     /// A page that has room for a name.
     #[must_use]
     pub fn page_for(&self, name: &[u8]) -> Option<u32> {
-        let needed = folder::entry_bytes(name);
+        let needed = folder_page::entry_bytes(name);
         self.room.iter().position(|&room| usize::from(room) >= needed).map(|page| page as u32)
     }
 
@@ -103,9 +103,9 @@ impl Index {
 }
 
 fn room_of(bytes: &PageBytes) -> u16 {
-    let rooms = folder::entries(bytes).flatten().map(|entry| match entry.target {
+    let rooms = folder_page::entries(bytes).flatten().map(|entry| match entry.target {
         None => entry.len,
-        Some(_) => entry.len - folder::entry_bytes(entry.name),
+        Some(_) => entry.len - folder_page::entry_bytes(entry.name),
     });
     rooms.max().unwrap_or(0) as u16
 }

@@ -17,7 +17,8 @@
 //! | `commit`, `checkpoint`, `cleaner`, `recovery` | how changes become durable, and room is made |
 //! | `salvage` | what the log still has where the table is damaged |
 //! | `wear` | segments that failed, and segments that are erased too seldom |
-//! | `inode`, `inodes`, `folder`, `index` | what is known of files; names in folders |
+//! | `inode`, `inodes` | what is known of files |
+//! | `folder_page`, `index` | names on flash: the bytes of a page of a folder; in RAM: in which page each name is |
 //! | `xattrs` | extended attributes of files |
 //! | `mapping` | files as memory |
 //! | `serve` | one process owns a volume, others map its files |
@@ -25,7 +26,8 @@
 //! | `check` | proof that all of it fits together |
 //! | `usage` | what the table takes for the pages of a file |
 //! | `stats` | numbers of an open volume, here and for other processes |
-//! | `files`, `data`, `reserve`, `names`, `volume` | what users of a volume call |
+//! | `files`, `data`, `reserve`, `volume` | what users of a volume call |
+//! | `names` | the same for names: looked up, made, listed, moved, removed |
 //! | `path`, `access` | paths, and who may do what |
 //! | `session` | the same calls by path, for a user |
 //! | `layered` | with the feature of that name: the conventional stack on the same parts, for benchmarks |
@@ -50,7 +52,7 @@ mod displaced;
 mod error;
 mod files;
 mod flash;
-pub mod folder;
+pub mod folder_page;
 mod followed;
 mod frame;
 mod grace;

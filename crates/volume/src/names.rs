@@ -1,4 +1,5 @@
-//! Names: folders, and what they name.
+//! What is done with names: looked up, made, moved and removed in folders. `entries` changes the entries of one folder, `rename` moves
+//! names; the bytes on flash are in `folder_page`.
 
 mod entries;
 mod rename;
@@ -7,7 +8,7 @@ pub(crate) use rename::Renamed;
 
 use crate::core::Change;
 use crate::error::{Result, VolumeError, if_readable};
-use crate::folder::NAME_BYTES_MAX;
+use crate::folder_page::NAME_BYTES_MAX;
 use crate::inode::{Inode, Kind, Time};
 use crate::key::{Ino, PageKey};
 use crate::volume::Volume;

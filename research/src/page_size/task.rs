@@ -7,12 +7,12 @@ use aquifer_bench::child::Parent;
 use aquifer_bench::device::Device;
 use aquifer_bench::error::{Error, Result};
 use aquifer_bench::io::Io;
-use aquifer_bench::latency::Latency;
 use aquifer_bench::process::cpu_ns;
 use aquifer_bench::sqlite::Kind;
 use aquifer_bench::sqlite::connection::Connection;
 use aquifer_bench::sqlite::load::Load;
 use aquifer_bench::study::Fields;
+use aquifer_bench::volume::Latency;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 

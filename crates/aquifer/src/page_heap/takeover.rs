@@ -17,7 +17,7 @@ use crate::assembly::Assembly;
 use crate::error::Error;
 use crate::group::Groups;
 use crate::options::Options;
-use crate::socket;
+use crate::stats;
 
 /// At most one part in `OUTSIDE_PART` of the RAM is deducted for memory outside blocks; a heap gets
 /// `RAM_BYTES_MIN` at least.
@@ -243,7 +243,7 @@ impl PageHeap {
             parts.engine.share_ram(ram);
         }
         // The region is the heap's from here on. Pages that could not be captured are used where they are.
-        let server = self.options.socket.as_deref().map(|path| socket::start(path, &parts)).transpose();
+        let server = self.options.socket.as_deref().map(|path| stats::answer_at(path, &parts)).transpose();
         // The memory is the heap's by now; without a socket it only cannot be asked.
         let _ = self.managed.set(Managed { _server: server.ok().flatten(), parts });
         captured.map_err(|error| Error::Heap(HeapError::Fault(error)))

@@ -10,7 +10,7 @@ use bytemuck::Pod;
 use super::Fits;
 use super::guard::{Reading, Writing};
 use super::later::Later;
-use crate::background;
+use crate::batch::run_in_background;
 use crate::batch::{Item, Transfer};
 use crate::error::Error;
 use crate::heap;
@@ -171,7 +171,7 @@ impl<T: Pod> Array<T> {
         self.objects.reading.fetch_add(1, Ordering::Relaxed);
         let reader = Reader(Arc::clone(&self.objects));
         let (later, promise) = Later::new();
-        background::run(Box::new(move || {
+        run_in_background(Box::new(move || {
             let values = reader.0.read_many(&indices);
             drop(reader);
             promise.keep(values);

@@ -26,9 +26,9 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::child::Parent;
+use crate::contents::{Flip, parse_flip};
 use crate::distribution::{Distribution, HOT_SPACING};
 use crate::error::{Error, Result};
-use crate::flip::{Flip, parse_flip};
 use crate::study::{Fields, Session, Study, Table, key, median, parse_seconds, ratio};
 use crate::workdir::free_bytes;
 use command::Plan;

@@ -15,9 +15,9 @@ use serde::Serialize;
 
 use crate::cgroup::Cgroup;
 use crate::child::Parent;
+use crate::contents::{Flip, parse_flip};
 use crate::distribution::Distribution;
 use crate::error::{Error, Result};
-use crate::flip::{Flip, parse_flip};
 use crate::peer::fio::Target;
 use crate::peer::{Kind, Setup, flash_bytes_for};
 use crate::runner::Runner;

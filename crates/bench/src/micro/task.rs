@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::child::{Event, Parent};
+use crate::contents::Flip;
 use crate::device::Device;
 use crate::error::Result;
-use crate::flip::Flip;
 use crate::measure::{Interval, Snapshot, fill};
 use crate::peer::{self, Kind, Peer, Setup};
 use crate::process::{Memory, cpu_ns};

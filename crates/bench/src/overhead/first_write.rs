@@ -11,8 +11,8 @@ use aquifer_sys::{Features, Userfaultfd};
 
 use crate::error::{Error, Result};
 use crate::overhead::Cost;
+use crate::overhead::floor::Handler;
 use crate::overhead::kernel::{BATCH_PAGES, PAGE_BYTES, PAGES, drop_all, touch_all};
-use crate::overhead::sigbus::Handler;
 use crate::peer::mapping::Mapping;
 use crate::process::cpu_ns;
 

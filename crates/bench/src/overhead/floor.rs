@@ -3,12 +3,12 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::ptr;
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 
 use crate::error::{Error, Result};
 use crate::overhead::Cost;
 use crate::overhead::kernel::{PAGE_BYTES, PAGES, drop_all, touch_all};
-use crate::overhead::sigbus::Handler;
 use crate::peer::mapping::Mapping;
 use crate::process::cpu_ns;
 
@@ -132,5 +132,40 @@ extern "C" fn on_sigbus(_signal: libc::c_int, info: *mut libc::siginfo_t, _conte
     if !ours || !copy_in(address & !(PAGE_BYTES - 1)) {
         // SAFETY: abort is signal-safe; returning would fault for ever.
         unsafe { libc::abort() }
+    }
+}
+
+/// What handles SIGBUS.
+pub type Handle = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
+
+/// A handler of SIGBUS for as long as something is measured: when it is dropped, the earlier one is back.
+pub struct Handler {
+    earlier: libc::sigaction,
+}
+
+impl Handler {
+    /// Installs a signal-safe `handle`.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn install(handle: Handle) -> io::Result<Self> {
+        // SAFETY: zeroed sigactions are valid; the handler has the signature that SA_SIGINFO asks for.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            let mut earlier: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = handle as *const () as usize;
+            action.sa_flags = libc::SA_SIGINFO | libc::SA_NODEFER;
+            match libc::sigaction(libc::SIGBUS, &action, &mut earlier) {
+                0 => Ok(Self { earlier }),
+                _ => Err(io::Error::last_os_error()),
+            }
+        }
+    }
+}
+
+impl Drop for Handler {
+    fn drop(&mut self) {
+        // SAFETY: an action that sigaction gave us.
+        unsafe { libc::sigaction(libc::SIGBUS, &self.earlier, ptr::null_mut()) };
     }
 }

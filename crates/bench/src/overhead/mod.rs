@@ -6,7 +6,6 @@ pub mod floor;
 pub mod heap;
 pub mod kernel;
 pub mod lookup;
-mod sigbus;
 
 use std::path::PathBuf;
 

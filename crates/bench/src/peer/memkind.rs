@@ -7,7 +7,7 @@ use dlopen2::wrapper::{Container, WrapperApi};
 
 use crate::error::{Error, Result};
 use crate::objects::Objects;
-use crate::peer::{Peer, Setup, library};
+use crate::peer::{Peer, Setup, load_library};
 use crate::workdir::c_path;
 
 const LIBRARY: &str = "libmemkind.so.0";
@@ -41,7 +41,7 @@ impl Memkind {
     /// [`Error::Unavailable`] if the library is not installed or refuses.
     pub fn open(setup: &Setup, random: bool) -> Result<Self> {
         // SAFETY: the library's initialisers have no requirements, and the signatures are those of memkind.h.
-        let library = unsafe { library::load(LIBRARY, "libmemkind0") }?;
+        let library = unsafe { load_library(LIBRARY, "libmemkind0") }?;
         let bytes = setup.data_bytes as usize;
         let array = allocate(&library, setup, bytes)?;
         if random {

@@ -4,7 +4,6 @@ pub mod abi;
 pub mod aquifer;
 pub mod fio;
 pub mod jemalloc;
-pub mod library;
 pub mod mapping;
 pub mod memkind;
 pub mod mmap;
@@ -14,9 +13,10 @@ use std::fmt;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
+use dlopen2::wrapper::{Container, WrapperApi};
 use serde::{Deserialize, Serialize};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ledger::Ledger;
 use crate::objects::Objects;
 use crate::payload::Payload;
@@ -199,6 +199,20 @@ pub fn open(kind: Kind, setup: &Setup) -> Result<Box<dyn Peer>> {
         Kind::AquiferAuto => Box::new(aquifer::Aquifer::open(setup, aquifer::Layout::CompressedInSpareTime)?),
         Kind::Fio => unreachable!("fio is a process of its own, see fio::measure"),
     })
+}
+
+/// Opens the library `name`, which `package` brings, with the functions of `T`: at run time, so that no peer is needed to build.
+///
+/// # Errors
+/// [`Error::Unavailable`] if it is not there or lacks a function.
+///
+/// # Safety
+/// The functions have the types that `T` says, and the library's initialisers do no harm.
+pub unsafe fn load_library<T: WrapperApi>(name: &str, package: &str) -> Result<Container<T>> {
+    // SAFETY: the caller's word.
+    let loaded = unsafe { Container::load(name) };
+    loaded
+        .map_err(|error| Error::Unavailable(format!("{name} cannot be loaded ({error}); install {package}")))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `peer`, `file` | the peers that have the mapped file and what each is given, and the file as memory |
 //! | `source` | the same bytes for both |
-//! | `meter` | what a stretch of time costs |
+//! | `meter` | what a stretch of time costs, and times of single operations |
 //! | `reads` | random reads and scans |
 //! | `updates` | small updates with a sync every so often |
 //! | `pagerank` | a graph with its rank vectors |
@@ -26,6 +26,8 @@ mod peer;
 pub mod reads;
 mod source;
 pub mod updates;
+
+pub use meter::Latency;
 
 /// A note of a table, behind what is said of RAM in all.
 macro_rules! note {

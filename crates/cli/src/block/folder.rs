@@ -12,7 +12,7 @@ use aquifer_block::source::{Source, device};
 use aquifer_block::swaps::{Area, warn_when_swapped};
 
 use super::arguments::BlockArguments;
-use super::words;
+use super::say;
 use crate::ending::{self, Wish};
 use crate::error::{Error, printable};
 
@@ -23,14 +23,14 @@ pub fn serve(
     folder: &Path,
     mut omitted: Vec<Omitted>,
 ) -> Result<ExitCode, Error> {
-    let device = device(source, &words::say)?;
+    let device = device(source, &say)?;
     let size = format_size(device.len_bytes());
     let flash = arguments.flash.display().to_string();
     let options = Options { source: flash.clone(), threads: arguments.threads.into() };
     let mounted = Mounted::new(device, folder, &options)?;
     end_by_signals(mounted.unmounter())?;
     omitted.extend(precautions::lock_memory(Mounted::later_bytes(&options)));
-    warn_when_swapped(omitted, Area::Loop(mounted.file()), Arc::new(words::say));
+    warn_when_swapped(omitted, Area::Loop(mounted.file()), Arc::new(say));
     let file = folder.join(FILE_NAME);
     let file = file.display().to_string();
     writeln!(io::stdout(), "{} ({size}) is the file {}", printable(&flash), printable(&file))?;
@@ -45,7 +45,7 @@ fn end_by_signals(unmounter: Unmounter) -> Result<(), Error> {
         if was_refused && wish == Wish::New {
             let outcome = unmounter.leave();
             if let Err(error) = &outcome {
-                words::say(&error.to_string());
+                say(&error.to_string());
             }
             process::exit(i32::from(outcome.is_err()) * 2);
         }
@@ -53,7 +53,7 @@ fn end_by_signals(unmounter: Unmounter) -> Result<(), Error> {
             && let Err(error) = unmounter.unmount()
         {
             if wish == Wish::New {
-                words::say(&error.to_string());
+                say(&error.to_string());
             }
             was_refused = true;
         }

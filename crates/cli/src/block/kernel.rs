@@ -13,7 +13,7 @@ use aquifer_block::swaps::{Area, warn_when_swapped};
 use aquifer_block::ublk::{Options, Shown, UblkError};
 
 use super::arguments::BlockArguments;
-use super::words;
+use super::say;
 use crate::ending::{self, Wish};
 use crate::error::{Error, printable};
 
@@ -32,17 +32,16 @@ pub fn serve(
     source: &Source,
     mut omitted: Vec<Omitted>,
 ) -> Result<ExitCode, Error> {
-    let device = device(source, &words::say)?;
+    let device = device(source, &say)?;
     let size = format_size(device.len_bytes());
     let (happened, events) = channel();
     let is_ending = Arc::new(AtomicBool::new(false));
     tell_of_signals(happened.clone(), Arc::clone(&is_ending))?;
     let on_gone = move || happened.send(Event::Gone).unwrap_or_default();
-    let options =
-        Options { threads: arguments.threads, report: Arc::new(words::say), on_gone: Arc::new(on_gone) };
+    let options = Options { threads: arguments.threads, report: Arc::new(say), on_gone: Arc::new(on_gone) };
     let shown = Shown::new(device, &options)?;
     omitted.extend(precautions::lock_memory(0));
-    warn_when_swapped(omitted, Area::Device(shown.path().to_owned()), Arc::new(words::say));
+    warn_when_swapped(omitted, Area::Device(shown.path().to_owned()), Arc::new(say));
     writeln!(
         io::stdout(),
         "{} ({size}) is the block device {}",
@@ -67,7 +66,7 @@ fn wait(events: &Receiver<Event>, shown: &Shown) -> Event {
         }
         match shown.check_unused() {
             Ok(()) => return event,
-            Err(error) if wish == Wish::New => words::say(&error.to_string()),
+            Err(error) if wish == Wish::New => say(&error.to_string()),
             Err(_) => {}
         }
         was_refused = true;
@@ -78,7 +77,7 @@ fn wait(events: &Receiver<Event>, shown: &Shown) -> Event {
 fn tell_of_signals(happened: Sender<Event>, is_ending: Arc<AtomicBool>) -> Result<(), Error> {
     ending::on_each_wish(move |wish| {
         if is_ending.load(SeqCst) && wish == Wish::New {
-            words::say("ended at once: what was not flushed may be lost");
+            say("ended at once: what was not flushed may be lost");
             process::exit(2);
         }
         happened.send(Event::Signal(wish)).unwrap_or_default();

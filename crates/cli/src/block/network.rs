@@ -13,7 +13,7 @@ use aquifer_remote::control::Identity;
 use super::arguments::BlockArguments;
 use super::certificates::Certificates;
 use super::fault::filters;
-use super::words;
+use super::say;
 use crate::ending;
 use crate::error::{Error, printable};
 use crate::library;
@@ -51,13 +51,13 @@ pub fn serve(
         filters,
         settings,
     };
-    let (child, size_bytes) = Child::start(listener, &options, Arc::new(words::say))?;
+    let (child, size_bytes) = Child::start(listener, &options, Arc::new(say))?;
     let ender = child.ender();
     let mut is_ending = false;
     ending::on_wish(move || {
         // The device may be one that never answers.
         if is_ending {
-            words::say("ended at once: what was not flushed may be lost");
+            say("ended at once: what was not flushed may be lost");
             ender.kill();
             process::exit(2);
         }

@@ -10,9 +10,9 @@ use serde::Serialize;
 use super::arguments::{ModeArguments, OwnerArguments, StatArguments};
 use super::names::for_each;
 use super::opened::{access, failed, to_read, umask};
-use super::outcome::Outcome;
 use super::print_json;
 use super::show::{kind_word, mode_letters, moment};
+use super::work::Outcome;
 use crate::amounts::{grouped, size};
 use crate::error::{Error, printable};
 

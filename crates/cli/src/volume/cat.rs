@@ -7,8 +7,8 @@ use aquifer_volume::{OpenHow, PAGE_BYTES, VolumeError};
 
 use super::arguments::PlacesArguments;
 use super::opened::{Access, access, failed, to_read};
-use super::outcome::Outcome;
 use super::place::Place;
+use super::work::Outcome;
 use crate::error::Error;
 
 /// Writes files to standard output, one after the other.

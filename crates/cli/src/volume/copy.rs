@@ -10,11 +10,10 @@ use aquifer_volume::{Ino, Kind, PAGE_BYTES, Volume, VolumeError};
 
 use super::arguments::{CopyArguments, SalvageArguments};
 use super::opened::{self, Access, access, change, to_read, umask};
-use super::outcome::Outcome;
 use super::place::{HostOrVolume, Place, joined, last_name};
 use super::tree::{HostTree, Meta, Source, Tree, VolumeTree};
 use super::verify::paths;
-use super::work::Work;
+use super::work::{Outcome, Work};
 use crate::error::Error;
 
 /// What is read and written at once.

@@ -10,9 +10,9 @@ use aquifer_volume::{Ino, Inode, Kind, device_parts};
 use super::arguments::ListArguments;
 use super::attributes::Line;
 use super::opened::{self, Access, access, failed};
-use super::outcome::Outcome;
 use super::place::{Place, joined};
 use super::show::{Names, mode_letters, moment};
+use super::work::Outcome;
 use crate::error::Error;
 
 /// Lists a folder, or shows a file.

@@ -12,8 +12,9 @@ use clap::Args;
 use crate::arguments::values::{Every, unix_socket};
 use crate::ending;
 use crate::error::{Error, printable};
+use crate::volume::background;
 use crate::volume::opened::failed;
-use crate::volume::{background, status};
+use crate::volume::status;
 
 /// What the help shows at its end.
 pub const EXAMPLES: &str = "\

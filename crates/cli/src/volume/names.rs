@@ -7,9 +7,8 @@ use aquifer_volume::{IfTaken, Ino, Kind, VolumeError};
 
 use super::arguments::{FolderArguments, LinkArguments, MoveArguments, RemoveArguments};
 use super::opened::{Access, change, failed, umask};
-use super::outcome::Outcome;
 use super::place::{Place, joined, last_name};
-use super::work::Work;
+use super::work::{Outcome, Work};
 use crate::error::Error;
 
 /// Calls `work` for each place, in one opening of the volume as long as places of one volume follow each other. What goes wrong with one

@@ -15,7 +15,6 @@ mod probe_running;
 mod probe_targets;
 mod program;
 mod running;
-mod terminal;
 mod top;
 mod usage;
 mod version;

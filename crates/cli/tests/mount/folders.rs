@@ -8,7 +8,7 @@ use std::path::Path;
 use rustix::fs::{AtFlags, Mode, OFlags, RawDir, open, openat, statat, unlinkat};
 use rustix::io::Errno;
 
-use crate::expect::fails;
+use crate::ground::fails;
 
 pub fn ten_thousand_files(at: &Path) {
     let name = |n: u32| at.join(format!("file-{n}"));

@@ -1,7 +1,8 @@
-//! Folders to check: native ones, and mounts of volumes of their own.
+//! Folders to check: native ones, and mounts of volumes of their own. And how outcomes are checked.
 
+use std::fmt::Debug;
 use std::fs::{self, Permissions};
-use std::io::{BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -195,4 +196,15 @@ pub fn bytes(path: &Path) -> Vec<u8> {
     let mut bytes = Vec::new();
     fs::File::open(path).and_then(|mut file| file.read_to_end(&mut bytes)).expect("it can be read");
     bytes
+}
+
+/// The number of the error that something must fail with.
+#[track_caller]
+pub fn fails<T: Debug, E: Into<io::Error>>(outcome: Result<T, E>, errno: rustix::io::Errno) {
+    match outcome.map_err(Into::into) {
+        Ok(value) => panic!("{value:?} in place of {errno}"),
+        Err(error) => {
+            assert_eq!(error.raw_os_error(), Some(errno.raw_os_error()), "{error} in place of {errno}")
+        }
+    }
 }

@@ -8,8 +8,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::process::{Signal, kill_process};
 
-use crate::expect::fails;
-use crate::ground::{Mount, VOLUME_BYTES, cannot_mount, is_root, skipped};
+use crate::ground::{Mount, VOLUME_BYTES, cannot_mount, fails, is_root, skipped};
 
 /// A test that needs mounts: `None` if there can be none.
 fn mount(test: &str) -> Option<Mount> {

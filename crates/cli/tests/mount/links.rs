@@ -6,7 +6,7 @@ use std::path::Path;
 
 use rustix::io::Errno;
 
-use crate::expect::fails;
+use crate::ground::fails;
 
 pub fn another_name(at: &Path) {
     let (first, second) = (at.join("first"), at.join("second"));

@@ -7,7 +7,7 @@ use std::process::Command;
 use rustix::fs::{FlockOperation, fcntl_lock, flock};
 use rustix::io::Errno;
 
-use crate::expect::fails;
+use crate::ground::fails;
 
 fn open(at: &Path) -> File {
     OpenOptions::new()

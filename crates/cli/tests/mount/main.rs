@@ -2,7 +2,6 @@
 
 mod crash;
 mod direct;
-mod expect;
 mod folders;
 mod ground;
 mod handles;
@@ -14,7 +13,6 @@ mod modes;
 mod names;
 mod nodes;
 mod opening;
-mod refused;
 mod sizes;
 mod space;
 mod times;
@@ -49,8 +47,8 @@ checks! {
     modes: of_new_files umask_takes_bits_away are_changed special_bits;
     names: too_long taken_names onto_a_file onto_folders into_itself without_replacing exchanged across_folders same_file_twice not_there;
     nodes: pipes_carry_bytes sockets_are_connected_to devices_keep_their_numbers;
-    opening: exclusive appended truncated without_a_name for_all_flags replaced_while_open many_at_once;
-    refused: files_that_never_have_a_name;
+    opening: exclusive appended truncated without_a_name for_all_flags replaced_while_open many_at_once
+        files_that_never_have_a_name;
     sizes: up_and_down sparse punched allocated far_away short_writes_at_the_end;
     space: is_told;
     times: set_to_what_was_asked change_with_bytes change_of_folders before_1970;

@@ -7,7 +7,7 @@ use std::path::Path;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
-use crate::expect::fails;
+use crate::ground::fails;
 
 fn ino(path: &Path) -> u64 {
     fs::symlink_metadata(path).expect("it is there").ino()

@@ -11,8 +11,7 @@ use std::thread;
 use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
 use rustix::io::Errno;
 
-use crate::expect::fails;
-use crate::ground::{Mount, VOLUME_BYTES, cannot_mount, is_root, skipped};
+use crate::ground::{Mount, VOLUME_BYTES, cannot_mount, fails, is_root, skipped};
 
 fn make(at: &Path, kind: FileType, device: u64) -> rustix::io::Result<()> {
     mknodat(CWD, at, kind, Mode::from_raw_mode(0o640), device)

@@ -9,8 +9,7 @@ use std::thread;
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 
-use crate::expect::fails;
-use crate::ground::bytes;
+use crate::ground::{bytes, fails};
 
 pub fn exclusive(at: &Path) {
     let make = || OpenOptions::new().write(true).create_new(true).open(at.join("file"));
@@ -140,4 +139,14 @@ pub fn many_at_once(at: &Path) {
         }
     });
     assert_eq!(fs::read_dir(at).expect("it lists").count(), 80);
+}
+
+/// Volumes have no files that never have a name; native file systems may. Made, or refused so that programs make a file with a name and remove that.
+pub fn files_that_never_have_a_name(at: &Path) {
+    match open(at, OFlags::TMPFILE | OFlags::RDWR, Mode::RUSR) {
+        Ok(file) => assert_eq!(rustix::fs::fstat(file).expect("it is there").st_nlink, 0),
+        Err(error) => assert_eq!(error, Errno::OPNOTSUPP),
+    }
+    assert_eq!(fs::read_dir(at).expect("it lists").count(), 0);
+    drop(tempfile::tempfile_in(at).expect("the library makes one in either case"));
 }

@@ -8,8 +8,7 @@ use std::path::Path;
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 
-use crate::expect::fails;
-use crate::ground::{self, bytes};
+use crate::ground::{self, bytes, fails};
 
 fn file(at: &Path) -> File {
     OpenOptions::new()

@@ -9,8 +9,7 @@ use std::process::Command;
 use rustix::fs::{FallocateFlags, fallocate, statvfs};
 use rustix::io::Errno;
 
-use crate::expect::fails;
-use crate::ground::{Mount, cannot_mount, folder, is_root, skipped};
+use crate::ground::{Mount, cannot_mount, fails, folder, is_root, skipped};
 
 /// Of the file systems that are filled.
 const SMALL_BYTES: u64 = 32 << 20;

@@ -9,8 +9,7 @@ use std::thread;
 use rustix::fs::{Gid, Uid};
 use rustix::io::Errno;
 
-use crate::expect::fails;
-use crate::ground::{is_root, skipped};
+use crate::ground::{fails, is_root, skipped};
 
 const ALICE: u32 = 5001;
 const BOB: u32 = 5002;

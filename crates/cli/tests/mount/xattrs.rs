@@ -10,8 +10,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use crate::expect::fails;
-use crate::ground::{Mount, VOLUME_BYTES, cannot_mount, skipped};
+use crate::ground::{Mount, VOLUME_BYTES, cannot_mount, fails, skipped};
 
 fn set(file: &Path, name: &str, value: &[u8]) -> rustix::io::Result<()> {
     setxattr(file, name, value, XattrFlags::empty())

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::direct::{self, Mode};
+use super::own;
 use super::{FileDevice, Kind, is_same_file, kernel, reserve};
 use crate::batch::Concurrency;
 use crate::bounds::Bounds;
-use crate::descriptors::own;
 use crate::error::OpenError;
 
 /// The smallest block of any device; every length is a multiple of it.

@@ -7,7 +7,6 @@
 //! Keys are looked at in a copy, and written together: so they are in one place of the log, however often they change.
 
 mod balance;
-mod key;
 mod node;
 mod range;
 
@@ -19,8 +18,8 @@ use crate::access::{Access, Load};
 use crate::error::Result;
 use crate::reference::Ref;
 use crate::value::Value;
-pub(super) use key::{Order, TreeKey};
 use node::{Head, Node};
+pub(super) use node::{Order, TreeKey};
 pub use range::Range;
 
 /// An ordered map on a durable heap. This is a handle; see [`structures`](super).

@@ -19,8 +19,7 @@ mod order;
 
 use std::marker::PhantomData;
 
-use super::counters::{COUNTERS, Counters};
-use super::{PAGE_BYTES, handle};
+use super::{COUNTERS, Counters, PAGE_BYTES, handle};
 use crate::access::{Access, Load};
 use crate::durable_struct;
 use crate::error::Result;

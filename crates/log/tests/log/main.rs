@@ -5,7 +5,6 @@ mod classes;
 mod cleaning;
 mod damage;
 mod model;
-mod reading;
+mod transfers;
 mod waiting;
 mod whole;
-mod writing;

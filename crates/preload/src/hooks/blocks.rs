@@ -11,7 +11,7 @@ use libc::{EINVAL, ENOMEM, c_int};
 use crate::insiders;
 use crate::protect;
 use crate::route::{allocate, allocate_fresh, heap_for, is_block, resize, route, set_errno};
-use crate::{real, small};
+use crate::{libc_blocks, real};
 
 const MALLOC_ALIGN: usize = 16;
 const PAGE: usize = 4096;
@@ -48,7 +48,7 @@ extern "C" fn malloc_for(bytes: usize, caller: usize) -> *mut c_void {
     match heap_for(bytes, caller) {
         Some(heap) => allocate(heap, bytes, MALLOC_ALIGN),
         None if insiders::is_one(caller) => insiders::allocate(MALLOC_ALIGN, bytes),
-        None => small::taken(real::malloc(bytes)),
+        None => libc_blocks::taken(real::malloc(bytes)),
     }
 }
 
@@ -75,7 +75,7 @@ extern "C" fn calloc_for(count: usize, bytes: usize, caller: usize) -> *mut c_vo
             }
             block
         }
-        None => small::taken(real::calloc(count, bytes)),
+        None => libc_blocks::taken(real::calloc(count, bytes)),
     }
 }
 
@@ -91,13 +91,13 @@ extern "C" fn realloc_for(block: *mut c_void, bytes: usize, caller: usize) -> *m
         // A block of the C library moves when it becomes large, or larger while new ones are not its own.
         // SAFETY: passed on to the caller.
         let usable = || unsafe { real::usable_bytes(block) };
-        let stays = heap_for(bytes, caller).is_none() || small::may_stay(bytes) && bytes <= usable();
+        let stays = heap_for(bytes, caller).is_none() || libc_blocks::may_stay(bytes) && bytes <= usable();
         if stays || real::is_early(block) {
-            small::gives(block);
+            libc_blocks::gives(block);
             // SAFETY: passed on to the caller.
             let moved = unsafe { real::realloc(block, bytes) };
             // Without room it is where it was.
-            small::taken(if moved.is_null() && bytes > 0 { block } else { moved });
+            libc_blocks::taken(if moved.is_null() && bytes > 0 { block } else { moved });
             return moved;
         }
         return move_block(block, usable(), bytes, caller);
@@ -143,7 +143,7 @@ extern "C" fn memalign_for(align: usize, bytes: usize, caller: usize) -> *mut c_
             allocate(heap, bytes, align.max(MALLOC_ALIGN))
         }
         _ if insiders::is_one(caller) => insiders::allocate(align, bytes),
-        _ => small::taken(real::memalign(align, bytes)),
+        _ => libc_blocks::taken(real::memalign(align, bytes)),
     }
 }
 
@@ -214,7 +214,7 @@ pub unsafe extern "C" fn free(block: *mut c_void) {
         // SAFETY: it is.
         unsafe { insiders::free(block) };
     } else {
-        small::gives(block);
+        libc_blocks::gives(block);
         // SAFETY: passed on to the caller.
         unsafe { real::free(block) };
     }

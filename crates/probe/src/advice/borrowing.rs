@@ -8,7 +8,7 @@
 use std::fmt::Write;
 
 use super::cells::{Direction, best_iops, cells};
-use super::lines::wrapped;
+use super::wrapped;
 use crate::report::{Pattern, Report};
 
 /// Microseconds for a page from swap beside its transfer (`aquifer-bench overhead`), and for one from a donor: as memcached took them with half of its

@@ -13,11 +13,11 @@ use super::options::BorrowerOptions;
 use super::returns::{Lease, Returns};
 use crate::control::{
     Answer, Call, Channel, ChannelError, Ender, Greeting, HostRole, MESSAGE_BYTES_MAX, MESSAGE_LIMIT, Notice,
-    Offer, Refusal, Reply, Role, SlabId, Stream, VERSION, Welcome,
+    Offer, Refusal, Reply, Role, SlabId, Stream, VERSION, Welcome, machine_id,
 };
 use crate::far::{DonorId, Home};
+use crate::random;
 use crate::transport::{self, Link, Place, TrafficSeen, TransportError};
-use crate::{machine, random};
 
 /// How long a donor may take to connect.
 const CONNECT_LIMIT: Duration = Duration::from_secs(2);
@@ -335,7 +335,7 @@ pub(super) fn open(
     let mut channel = Channel::new(stream);
     let greeting = Greeting {
         version: VERSION,
-        machine: machine::id(),
+        machine: machine_id(),
         name: options.name.clone(),
         weight: options.weight,
         role,

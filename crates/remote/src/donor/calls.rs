@@ -14,11 +14,11 @@ use super::state::State;
 use super::strangers::Stranger;
 use crate::control::{
     Answer, BORROWINGS_MAX, Borrowing, Call, Channel, ChannelError, Greeting, HostRole, MEMBERS_BYTES_MAX,
-    Peer, Refusal, Role, SlabId, Stream, VERSION, Welcome,
+    Peer, Refusal, Role, SlabId, Stream, VERSION, Welcome, machine_id,
 };
+use crate::random;
 use crate::transport::Place;
 use crate::words::Words;
-use crate::{machine, random};
 
 /// What somebody who looks may ask.
 const QUESTIONS_MAX: usize = 2;
@@ -126,7 +126,7 @@ fn refusal(state: &State, greeting: &Greeting, may_borrow: bool) -> Option<Refus
     if greeting.role != Role::Look && !may_borrow {
         return Some(Refusal::NoBorrower);
     }
-    let is_own = greeting.role != Role::Look && greeting.machine == machine::id();
+    let is_own = greeting.role != Role::Look && greeting.machine == machine_id();
     if state.options.is_for_own_machine_alone() {
         let is_other = greeting.role != Role::Look && !is_own;
         return is_other.then_some(Refusal::OtherMachine);

@@ -2,7 +2,6 @@
 
 mod allocations;
 mod behind;
-mod dice;
 mod donors;
 mod events;
 mod losses;

@@ -8,7 +8,6 @@ use aquifer_device::{AlignedBuffer, Device, ReadRequest};
 use aquifer_remote::far::{FarDevice, PAGE_BYTES};
 use aquifer_remote::transport::fake::Behaviour;
 
-use crate::dice::Dice;
 use crate::donors::{DEVICE_BYTES, Donors, filled, flash, mirror, read, wait_until};
 
 const THREADS: u64 = 4;
@@ -151,4 +150,14 @@ fn one_page_at_once() {
         donors.donor.behave(Behaviour::Prompt);
     }
     assert_eq!(mirror.counters().wrong_pages, 0);
+}
+
+/// Numbers that look random, the same ones for each seed.
+pub struct Dice(pub u64);
+
+impl Dice {
+    pub fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % end
+    }
 }

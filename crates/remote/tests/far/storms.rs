@@ -11,8 +11,8 @@ use aquifer_device::{Device, FaultKind, FaultPlan, Faulty, Operation, ReadReques
 use aquifer_remote::far::{Code, FarCounters, FarDevice, FarOptions, PAGE_BYTES, Slabs};
 use aquifer_remote::transport::fake::Behaviour;
 
-use crate::dice::Dice;
 use crate::donors::{DEVICE_BYTES, Donors, Several, filled, flash, options, wait_until};
+use crate::model::Dice;
 
 const PAGES: u64 = DEVICE_BYTES / PAGE_BYTES as u64;
 const RUN_PAGES: u64 = 8;

@@ -7,10 +7,10 @@ use aquifer_device::{Device, ReadRequest};
 use aquifer_remote::far::{Code, FarCounters, FarDevice, PAGE_BYTES, Slabs};
 use aquifer_remote::transport::fake::Behaviour;
 
-use crate::dice::Dice;
 use crate::donors::{
     DEVICE_BYTES, Donors, SLAB_BYTES, Several, filled, flash, options, read, wait_until, write,
 };
+use crate::model::Dice;
 
 const PAGES: u64 = DEVICE_BYTES / PAGE_BYTES as u64;
 

@@ -1,10 +1,12 @@
-//! Slabs come and go.
+//! Slabs come and go, also where there are too few for all who want some.
+
+use std::sync::Arc;
 
 use aquifer_device::Device;
-use aquifer_remote::borrower::{Borrower, BorrowerError};
+use aquifer_remote::borrower::{Borrower, BorrowerError, BorrowerOptions};
 use aquifer_remote::control::Security;
 use aquifer_remote::donor::{Donor, DonorError, DonorOptions};
-use aquifer_remote::far::{DonorId, PAGE_BYTES, Slabs, What};
+use aquifer_remote::far::{DonorId, FarDevice, PAGE_BYTES, Slabs, What};
 use aquifer_remote::transport::TrafficSeen;
 
 use crate::fixture::{
@@ -202,4 +204,39 @@ fn a_second_copy_is_of_another_domain_while_there_is_one() {
     let borrower = borrower(&[&donors[0], &donors[1], &donors[2]]);
     let homes: Vec<_> = (0..3).map(|_| borrower.find(SLAB_BYTES, &[DonorId(0)]).expect("a slab")).collect();
     assert_eq!(donors.each_ref().map(|donor| donor.now().lent), [0, 1, 2], "{homes:?}");
+}
+
+const SLABS: u64 = 8;
+
+/// A borrower that wants all slabs of a donor.
+fn greedy(donor: &Donor, name: &str, weight: u32) -> FarDevice {
+    let options = BorrowerOptions { name: name.into(), weight, ..borrower_options(&[donor]) };
+    let mirror = mirror(&Arc::new(Borrower::start(options).expect("a donor")), SLABS);
+    write_all(&mirror, 1);
+    mirror
+}
+
+fn slabs_of(donor: &Donor, name: &str) -> u64 {
+    donor.borrowers().iter().find(|one| one.name == name).map_or(0, |one| one.slabs)
+}
+
+#[test]
+fn each_has_its_share_and_nobody_loses_a_byte() {
+    if !is_there() {
+        return;
+    }
+    for (weight, first_has) in [(100, 4), (300, 2)] {
+        let donor = donor(donor_options(SLABS));
+        let first = greedy(&donor, "first", 100);
+        wait_until("the first has all", || slabs_of(&donor, "first") == SLABS);
+        let second = greedy(&donor, "second", weight);
+        wait_until("both have their share", || {
+            read_all(&first, 1);
+            read_all(&second, 1);
+            (slabs_of(&donor, "first"), slabs_of(&donor, "second")) == (first_has, SLABS - first_has)
+        });
+        drop(second);
+        wait_until("what is free again is the first's", || slabs_of(&donor, "first") == SLABS);
+        read_all(&first, 1);
+    }
 }

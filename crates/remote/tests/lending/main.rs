@@ -10,5 +10,4 @@ mod evictions;
 mod fixture;
 mod learning;
 mod security;
-mod shares;
 mod strangers;

@@ -10,8 +10,6 @@ mod evictions;
 mod fixture;
 #[path = "../lending/security.rs"]
 mod security;
-#[path = "../lending/shares.rs"]
-mod shares;
 
 mod isolation;
 mod link;

@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use aquifer_base::Found;
-use aquifer_sys::stripe::{STRIPES, stripe};
+use aquifer_sys::counter::{STRIPES, stripe};
 use aquifer_sys::{Backoff, Errno, ErrnoGuard, own, signal, spin};
 
 use crate::recess;

@@ -1,4 +1,4 @@
-//! Whether compression saves more than it costs.
+//! Whether compression saves more than it costs, and how long it rests if not.
 //!
 //! Of the compressed pages that are wanted, some would be in RAM without compression too, and plain: they were compressed and decompressed in vain. The
 //! others would have been evicted, and each saved a read of flash. A page is one of these if more pages were plain no longer since it was compressed than
@@ -6,7 +6,6 @@
 
 use aquifer_cache::Distances;
 
-use super::rests::Rests;
 use crate::pages::Pages;
 
 /// What a compressed page costs that is wanted, in nanoseconds of time: a fault, decompressing it and compressing another one, the slots of both, and that the
@@ -109,6 +108,26 @@ fn pays(wanted: u64, saved: u64, read_ns: Option<u64>) -> bool {
     read_ns.is_none_or(|read_ns| saved * read_ns >= wanted * COST_NS)
 }
 
+/// How long compression rests: each time longer, until it is worth while again.
+pub(super) struct Rests {
+    next: u64,
+    most: u64,
+}
+
+impl Rests {
+    /// Rests of one unit up to `most`.
+    pub(super) fn new(most: u64) -> Self {
+        Self { next: 1, most }
+    }
+
+    /// How long to rest, if it was not worth while.
+    pub(super) fn after(&mut self, is_worth_while: bool) -> Option<u64> {
+        let rest = self.next;
+        self.next = if is_worth_while { 1 } else { self.most.min(rest * 2) };
+        (!is_worth_while).then_some(rest)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -125,5 +144,13 @@ mod tests {
         let past = |read, waited_ns| Past { read, waited_ns, ..Past::default() };
         assert_eq!(past(150, 6_000_000).read_ns_since(&past(50, 1_000_000)), Some(50_000));
         assert_eq!(past(50, 1_000_000).read_ns_since(&past(50, 1_000_000)), None);
+    }
+
+    #[test]
+    fn rests_get_longer_until_it_is_worth_while() {
+        let mut rests = Rests::new(8);
+        let all: Vec<_> = (0..5).map(|_| rests.after(false)).collect();
+        assert_eq!(all, [1, 2, 4, 8, 8].map(Some));
+        assert_eq!((rests.after(true), rests.after(false)), (None, Some(1)));
     }
 }

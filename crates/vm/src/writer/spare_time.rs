@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use aquifer_sys::kept_file::KeptFile;
 
-use super::rests::Rests;
+use super::gain::Rests;
 
 /// Time on a processor from one decision to the next.
 const WINDOW: Duration = Duration::from_millis(20);

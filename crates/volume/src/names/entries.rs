@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Listed;
 use crate::core::Change;
 use crate::error::{Result, VolumeError};
-use crate::folder::{self, NAME_BYTES_MAX};
+use crate::folder_page::{self, NAME_BYTES_MAX};
 use crate::index::{Index, Slot};
 use crate::inode::{Inode, Kind, Time};
 use crate::inodes::Cell;
@@ -115,10 +115,10 @@ impl Volume {
             let page = found.unwrap_or(index.pages());
             let mut bytes = match found {
                 Some(page) => self.folder_page(folder, page)?,
-                None => folder::empty_page(),
+                None => folder_page::empty_page(),
             };
-            let at =
-                folder::insert(&mut bytes, name, ino, kind).ok_or_else(|| damaged_folder(folder, page))?;
+            let at = folder_page::insert(&mut bytes, name, ino, kind)
+                .ok_or_else(|| damaged_folder(folder, page))?;
             change.write_page(PageKey::data(folder, page), 0, &bytes, None)?;
             if found.is_none() {
                 parent.size_bytes += PAGE_BYTES as u64;
@@ -142,7 +142,7 @@ impl Volume {
     ) -> Result<()> {
         self.with_index(folder, |index| {
             let mut bytes = self.folder_page(folder, slot.page)?;
-            folder::remove(&mut bytes, slot.at.into());
+            folder_page::remove(&mut bytes, slot.at.into());
             change.write_page(PageKey::data(folder, slot.page), 0, &bytes, None)?;
             touch_folder(parent);
             change.put_inode(folder, parent)?;
@@ -162,7 +162,7 @@ impl Volume {
     ) -> Result<()> {
         self.with_index(folder, |index| {
             let mut bytes = self.folder_page(folder, slot.page)?;
-            folder::retarget(&mut bytes, slot.at.into(), target.ino, target.kind);
+            folder_page::retarget(&mut bytes, slot.at.into(), target.ino, target.kind);
             change.write_page(PageKey::data(folder, slot.page), 0, &bytes, None)?;
             let mut parent = self.folder(folder)?;
             touch_folder(&mut parent);
@@ -181,7 +181,7 @@ fn list_page(
     visit: &mut dyn FnMut(Listed<'_>) -> ControlFlow<()>,
 ) -> Result<ControlFlow<()>> {
     let start = u64::from(page) * PAGE_BYTES as u64;
-    for entry in folder::entries(bytes) {
+    for entry in folder_page::entries(bytes) {
         let entry = entry.ok_or_else(|| damaged_folder(folder, page))?;
         let at = start + entry.at as u64;
         if let Some((ino, kind)) = entry.target

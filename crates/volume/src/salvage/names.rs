@@ -6,7 +6,7 @@ use super::inodes::MendedInodes;
 use super::log::Wanted;
 use super::{Salvage, Source};
 use crate::error::Result;
-use crate::folder;
+use crate::folder_page;
 use crate::inode::{Inode, Kind};
 use crate::key::{Ino, PageKey};
 use crate::word::{PAGE_BYTES, PageBytes};
@@ -29,8 +29,9 @@ impl Names {
 
 /// The entries of a page of a folder; `None` if they make no sense.
 fn entries(page: &PageBytes) -> Option<Vec<(Ino, Kind, Vec<u8>)>> {
-    let entry = |entry: folder::Entry<'_>| entry.target.map(|(ino, kind)| (ino, kind, entry.name.to_vec()));
-    let all: Option<Vec<_>> = folder::entries(page).map(|found| found.map(entry)).collect();
+    let entry =
+        |entry: folder_page::Entry<'_>| entry.target.map(|(ino, kind)| (ino, kind, entry.name.to_vec()));
+    let all: Option<Vec<_>> = folder_page::entries(page).map(|found| found.map(entry)).collect();
     Some(all?.into_iter().flatten().collect())
 }
 
@@ -57,11 +58,11 @@ impl Salvage<'_> {
                 true => self.earlier(&found, key, |page| entries(page).is_some())?,
                 false => None,
             };
-            let mut page = folder::empty_page();
+            let mut page = folder_page::empty_page();
             let mut kept = 0;
             for (ino, kind, name) in earlier.as_ref().and_then(entries).unwrap_or_default() {
                 if self.is_name_of(ino, kind, &names)?
-                    && folder::insert(&mut page, &name, ino, kind).is_some()
+                    && folder_page::insert(&mut page, &name, ino, kind).is_some()
                 {
                     *names.links.entry(ino).or_default() += 1;
                     kept += 1;
@@ -137,14 +138,14 @@ impl Salvage<'_> {
             return Ok(());
         }
         let lost_and_found = Ino(self.header()?.next_new);
-        let mut pages = vec![folder::empty_page()];
+        let mut pages = vec![folder_page::empty_page()];
         for &ino in &nameless {
             let Some(inode) = self.inode(ino)? else { continue };
             let name = format!("inode-{}", ino.0);
             let last = pages.last_mut().expect("at least one");
-            if folder::insert(last, name.as_bytes(), ino, inode.kind).is_none() {
-                let mut page = folder::empty_page();
-                let _ = folder::insert(&mut page, name.as_bytes(), ino, inode.kind);
+            if folder_page::insert(last, name.as_bytes(), ino, inode.kind).is_none() {
+                let mut page = folder_page::empty_page();
+                let _ = folder_page::insert(&mut page, name.as_bytes(), ino, inode.kind);
                 pages.push(page);
             }
         }
@@ -172,8 +173,8 @@ impl Salvage<'_> {
             .chain(numbered)
             .find(|name| !taken.contains(name.as_bytes()))
             .expect("a folder has an end");
-        let mut page = folder::empty_page();
-        let _ = folder::insert(&mut page, name.as_bytes(), ino, Kind::Folder);
+        let mut page = folder_page::empty_page();
+        let _ = folder_page::insert(&mut page, name.as_bytes(), ino, Kind::Folder);
         self.mended.insert(PageKey::data(Ino::ROOT_FOLDER, end), Box::new(page));
         root.size_bytes += PAGE_BYTES as u64;
         root.links += 1;

@@ -1,6 +1,6 @@
 //! A page of a folder.
 
-use aquifer_volume::folder::{entries, insert, remove, retarget};
+use aquifer_volume::folder_page::{entries, insert, remove, retarget};
 use aquifer_volume::word::{PAGE_BYTES, PageBytes};
 use aquifer_volume::{Ino, Kind};
 

@@ -15,7 +15,7 @@ use aquifer_volume::medium::{Geometry, Physical};
 use aquifer_volume::serve::entries;
 use aquifer_volume::serve::protocol::{Answer, OPERATIONS, Request};
 use aquifer_volume::word::{PAGE_BYTES, Place, Word};
-use aquifer_volume::{Ino, Kind, Listed, PageKey, folder as pages};
+use aquifer_volume::{Ino, Kind, Listed, PageKey, folder_page as pages};
 
 /// What the fuzzer has kept of a target.
 fn corpus(target: &str) -> Vec<Vec<u8>> {

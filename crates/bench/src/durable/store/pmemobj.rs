@@ -16,7 +16,7 @@ use dlopen2::wrapper::{Container, WrapperApi};
 use crate::durable::directory::{Setup, failed};
 use crate::durable::heaps::Measured;
 use crate::error::Result;
-use crate::peer::library;
+use crate::peer::load_library;
 use crate::workdir::c_path;
 
 const LIBRARY: &str = "libpmemobj.so.1";
@@ -113,7 +113,7 @@ impl Pool {
             unsafe { std::env::set_var(FORCE_VARIABLE, "1") };
         }
         // SAFETY: the library's initialisers have no requirements, and the signatures are those of libpmemobj.h.
-        let api = unsafe { library::load(LIBRARY, "libpmemobj1") }?;
+        let api = unsafe { load_library(LIBRARY, "libpmemobj1") }?;
         let api: &Container<Api> = Box::leak(Box::new(api));
         let (name, layout, size) = (c_path(path), c"aquifer-bench".as_ptr(), bytes as usize);
         // SAFETY: terminated strings; the result is looked at.

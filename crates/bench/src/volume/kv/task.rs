@@ -10,13 +10,12 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use super::super::file::MappedFile;
-use super::super::meter::{Cost, Meter};
+use super::super::meter::{Cost, Latency, Meter};
 use super::super::peer::Setup;
 use super::key::{FIELDS, Key, VALUE_BYTES, prove};
 use super::store::{Shape, Store};
 use super::workload::{Mix, Operation, Workload};
 use crate::error::{Error, Result};
-use crate::latency::Latency;
 use crate::payload::Payload;
 use crate::rng::Rng;
 use crate::study::Fields;

@@ -6,12 +6,11 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-use super::super::meter::Meter;
+use super::super::meter::{Latency, Meter};
 use super::Place;
 use super::place::Database;
 use crate::child::Parent;
 use crate::error::{Error, Result};
-use crate::latency::Latency;
 use crate::sqlite::connection::Connection;
 use crate::sqlite::{Journal, Kind};
 use crate::study::Fields;

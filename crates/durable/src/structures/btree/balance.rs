@@ -2,8 +2,8 @@
 
 use std::cmp::Ordering;
 
-use super::key::{Order, TreeKey};
 use super::node::{Head, Node};
+use super::node::{Order, TreeKey};
 use super::{BTree, Path};
 use crate::access::Access;
 use crate::error::Result;

@@ -1,4 +1,5 @@
-//! A node, as a copy that what is done to it is written through.
+//! A node, as a copy that what is done to it is written through; and what a tree needs of its keys: an order, which may need a
+//! look into the heap, and copies for inner nodes.
 //!
 //! ```text
 //! head:    entries u32 | level u32, 0 for leaves | next leaf
@@ -15,7 +16,6 @@ mod change;
 use std::cmp::Ordering;
 use std::marker::PhantomData;
 
-use super::key::{Order, TreeKey};
 use crate::access::{Access, Load};
 use crate::durable_struct;
 use crate::error::Result;
@@ -27,6 +27,40 @@ use crate::value::{STACK_BYTES_MAX, Value, whole_grains};
 const NODE_BYTES: usize = STACK_BYTES_MAX;
 /// Fewest entries that there is room for.
 const CAPACITY_MIN: usize = 4;
+
+/// A key as it is searched for.
+pub trait Order<K> {
+    /// How it stands to a key of the tree.
+    fn compare<A: Load + ?Sized>(&self, tx: &mut A, key: &K) -> Result<Ordering>;
+}
+
+/// A key as it stands in nodes. An inner node has keys of its own, because the entries of leaves come and go.
+pub trait TreeKey: Value {
+    /// A copy that an inner node owns.
+    fn copy<A: Access + ?Sized>(self, tx: &mut A) -> Result<Self>;
+
+    /// Frees what the key has in the heap.
+    fn discard<A: Access + ?Sized>(self, tx: &mut A) -> Result<()>;
+}
+
+impl<K: Value + Ord> Order<K> for K {
+    #[inline]
+    fn compare<A: Load + ?Sized>(&self, _tx: &mut A, key: &K) -> Result<Ordering> {
+        Ok(self.cmp(key))
+    }
+}
+
+impl<K: Value + Ord> TreeKey for K {
+    #[inline]
+    fn copy<A: Access + ?Sized>(self, _tx: &mut A) -> Result<Self> {
+        Ok(self)
+    }
+
+    #[inline]
+    fn discard<A: Access + ?Sized>(self, _tx: &mut A) -> Result<()> {
+        Ok(())
+    }
+}
 
 const fn max([a, b]: [usize; 2]) -> usize {
     if a > b { a } else { b }

@@ -15,9 +15,8 @@ use super::{Entry, Stored, bytes_handle, check_key, check_kind, check_value};
 use crate::access::{Access, Load};
 use crate::error::Result;
 use crate::structures::btree::{BTree, Order, TreeKey};
-use crate::structures::counters::Counters;
 use crate::structures::hash_map::hash_of;
-use crate::structures::{PAGE_BYTES, handle_bits, handle_of_bits};
+use crate::structures::{Counters, PAGE_BYTES, handle_bits, handle_of_bits};
 use crate::value::Value;
 
 /// Bytes of a key that stand in the node.

@@ -1,6 +1,6 @@
 //! Changes of a node: of the copy, and of what it is a copy of.
 
-use super::super::key::TreeKey;
+use super::TreeKey;
 use super::{Head, Node};
 use crate::access::Access;
 use crate::error::Result;

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use aquifer_base::limits::OS_PAGE_BYTES;
 use aquifer_cache::class;
-use aquifer_sys::stripe::{STRIPES, stripe};
+use aquifer_sys::counter::{STRIPES, stripe};
 
 /// Pages of a group, which begins at a multiple of as many.
 pub(crate) const GROUP_PAGES: u64 = 16;

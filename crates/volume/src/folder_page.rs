@@ -1,4 +1,4 @@
-//! A page of a folder: entries one after the other, which fill it.
+//! A page of a folder as it is on flash: entries one after the other, which fill it. What is done with names is in `names`.
 //!
 //! ```text
 //! ino u32 (0: free) | length u16, a multiple of 8 | name length u8 | kind u8 | the name | zeros
