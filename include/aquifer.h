@@ -49,7 +49,7 @@ enum aq_error {
     AQ_EBUDGET_LARGE = 4,/* the RAM budget is above what the machine has */
     AQ_EFLASH_MISSING = 5,  /* the flash path or its directory does not exist */
     AQ_EFLASH_SMALL = 6,    /* the flash file, device or size is too small */
-    AQ_EFLASH_PERMISSION = 7, /* the flash path may not be read and written */
+    AQ_EFLASH_PERMISSION = 7, /* the flash path may not be read and written, or holds data */
     AQ_EFLASH_BUSY = 8,  /* another process or heap uses the flash path */
     AQ_EFLASH_FULL = 9,  /* the file system has no room to reserve the flash file */
     AQ_EKERNEL = 10,     /* the kernel is older than 6.8 or lacks a feature */

@@ -197,6 +197,15 @@ keeps_a_flash_file() {
     : >"$dir/kept" && run --flash "$dir/kept" -- "$dir/need" 48 40 && [ -f "$dir/kept" ]
 }
 
+overwrites_no_data() {
+    seq 100000 >"$dir/precious"
+    run --flash "$dir/precious" -- "$dir/need" 48
+    [ $? = 125 ] && says 'holds data' && seq 100000 | cmp - "$dir/precious" 2>>"$dir/err" || return 1
+    # What a killed process left is used again.
+    run --flash "$dir/left" -- sh -c "$dir/need 48; kill -9 \$\$"
+    run --flash "$dir/left" -- "$dir/need" 48
+}
+
 uses_a_directory() {
     mkdir -p "$dir/d" && run --flash "$dir/d" -- "$dir/need" 48 40 && [ -z "$(ls -A "$dir/d")" ]
 }
@@ -415,6 +424,7 @@ check 'leaves no flash file after abort' leaves_no_flash_file abort
 check 'leaves no flash file after _exit' leaves_no_flash_file _exit
 check 'children have files of their own' children_have_files_of_their_own
 check 'keeps a flash file that was there' keeps_a_flash_file
+check 'overwrites no data' overwrites_no_data
 check 'uses a directory' uses_a_directory
 check 'passes the status on' passes_the_status_on
 check 'refuses what cannot run' refuses_what_cannot_run

@@ -211,6 +211,9 @@ pub(crate) fn check(options: &Options) -> Result<(), Error> {
     if wanted < FLASH_BYTES_MIN {
         return Err(Error::FlashSmall { given: wanted, minimum: FLASH_BYTES_MIN });
     }
+    if FileDevice::holds_data(&path) {
+        return Err(OpenError::HoldsData { path }.into());
+    }
     let Site { available_bytes: available, is_shared: is_file, .. } = FileDevice::look(&path)?;
     if is_file && process::file_bytes_max().is_some_and(|most| most < wanted) {
         return Err(OpenError::FileLimit { path, wanted }.into());
@@ -296,7 +299,11 @@ fn open_file(options: &Options, path: &Path, ram: u64, profile: &Profile) -> Res
         }
         asked
     };
+    if FileDevice::holds_data(path) {
+        return Err(OpenError::HoldsData { path: path.to_owned() }.into());
+    }
     let mut device = FileDevice::open(path, len / 4096 * 4096)?;
+    device.mark_as_memory();
     device.remove_on_drop(true);
     if let Some(depth) = device_profile::depth(profile) {
         device.set_depth(depth);

@@ -214,7 +214,9 @@ impl From<&OpenError> for ErrorCode {
     fn from(error: &OpenError) -> Self {
         match error {
             OpenError::Missing { .. } => ErrorCode::FlashMissing,
-            OpenError::PermissionDenied { .. } | OpenError::ReadOnly { .. } => ErrorCode::FlashPermission,
+            OpenError::PermissionDenied { .. } | OpenError::ReadOnly { .. } | OpenError::HoldsData { .. } => {
+                ErrorCode::FlashPermission
+            }
             OpenError::TooSmall { .. } => ErrorCode::FlashSmall,
             OpenError::Busy { .. } => ErrorCode::FlashBusy,
             OpenError::NoSpace { .. } | OpenError::FileLimit { .. } => ErrorCode::FlashFull,

@@ -130,6 +130,14 @@ pub enum OpenError {
         /// What was to be opened.
         path: PathBuf,
     },
+    /// It would be overwritten.
+    #[error(
+        "{} holds data, which would be overwritten; name another path, or empty it with `truncate -s 0 {}` if nobody needs them", path.display(), path.display()
+    )]
+    HoldsData {
+        /// What was to be opened.
+        path: PathBuf,
+    },
     /// The block device is smaller than was asked, or smaller than one block.
     #[error(
         "{} has {actual} bytes, {needed} are needed; use a larger device or ask for less",

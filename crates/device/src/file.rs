@@ -1,6 +1,7 @@
 //! Files and block devices.
 
 mod direct;
+mod foreign;
 mod kernel;
 mod open;
 mod reserve;
