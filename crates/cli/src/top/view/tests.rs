@@ -111,7 +111,7 @@ fn what_is_not_known_says_so() {
     let picture = Picture::first(unknown);
     for (width, height) in [(80, 20), (80, 40), (110, 30)] {
         let screen = screen(&view(&picture), width, height);
-        assert!(screen.contains("not known: the library of this program"), "{screen}");
+        assert!(screen.contains("not known: this program"), "{screen}");
     }
 }
 
