@@ -276,7 +276,7 @@ mod tests {
             OpenError::from_io(Path::new("/x/y"), "opening", io::Error::from_raw_os_error(errno)).to_string()
         };
         assert!(text(libc::ENOENT).contains("create the folder"));
-        assert!(text(libc::EACCES).contains("owner or mode"));
+        assert!(text(libc::EACCES).contains("another path"));
         assert!(text(libc::EWOULDBLOCK).contains("stop the process"));
         assert!(text(libc::EROFS).contains("remount"));
         assert!(text(libc::EMFILE).contains("ulimit -n"));
