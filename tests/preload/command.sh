@@ -82,6 +82,33 @@ reports_of_commands() {
         run --report -- grep -c 7 "$dir/numbers" && says 'managed memory, most' && says 'grep'
 }
 
+# A child that shares memory with its parent until it is another program has a standard error of its own.
+reports_beside_children() {
+    cat >"$dir/children.c" <<'END'
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+int main(void)
+{
+    pid_t child = vfork();
+    if (child == 0) {
+        dup2(open("/dev/null", O_WRONLY), 2);
+        _exit(0);
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    for (int i = 0; i < 48; i++)
+        memset(malloc(1 << 20), i, 1 << 20);
+    return status;
+}
+END
+    ${CC:-cc} -D_GNU_SOURCE -O1 -o "$dir/children" "$dir/children.c" || return 1
+    run --report -- "$dir/children" && says 'exceeded its RAM  *yes'
+}
+
 # A file that got the number of standard error is the program's.
 reports_into_no_file() {
     cat >"$dir/number.c" <<'END'
@@ -411,6 +438,7 @@ check 'works under a limit on address space' works_under_a_limit_on_address_spac
 check 'takes the RAM that there is' takes_the_ram_that_there_is
 check 'reports' reports
 check 'reports of commands' reports_of_commands
+check 'reports beside children' reports_beside_children
 check 'reports into no file' reports_into_no_file
 check 'reports that RAM sufficed' reports_that_ram_sufficed
 check 'tells of what is not managed' tells_of_what_is_not_managed

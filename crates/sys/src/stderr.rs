@@ -15,6 +15,8 @@ const NONE: i32 = -1;
 static IS_NOTED: AtomicBool = AtomicBool::new(false);
 /// Device and inode of what it was.
 static NOTED: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
+/// The process that noted it, or its forked child.
+static PROCESS: AtomicI32 = AtomicI32::new(0);
 /// Another number for it.
 static KEPT: AtomicI32 = AtomicI32::new(NONE);
 
@@ -23,7 +25,23 @@ pub fn note() {
     let [device, inode] = status().map_or([0; 2], |status| identity(&status));
     NOTED[0].store(device, Ordering::Relaxed);
     NOTED[1].store(inode, Ordering::Relaxed);
+    own_process();
     IS_NOTED.store(true, Ordering::Release);
+}
+
+/// As [`note`], by a process that has given the number to something else. Not by a child that shares its parent's memory until it is another
+/// program (`vfork`): the parent's standard error stays what it is. Signal-safe.
+pub fn note_change() {
+    // SAFETY: no arguments.
+    if PROCESS.load(Ordering::Relaxed) == unsafe { libc::getpid() } {
+        note();
+    }
+}
+
+/// In a forked child: what it knows is its own from now on. Signal-safe.
+pub fn own_process() {
+    // SAFETY: no arguments.
+    PROCESS.store(unsafe { libc::getpid() }, Ordering::Relaxed);
 }
 
 /// As [`note`], unless that was done.

@@ -99,7 +99,7 @@ macro_rules! dup {
             };
             // The program says what its standard error is from now on.
             if outcome == libc::STDERR_FILENO {
-                stderr::note();
+                stderr::note_change();
             }
             outcome
         }

@@ -8,6 +8,7 @@ use libc::{FILE, c_char, c_int, pid_t, pthread_attr_t};
 
 use aquifer_sys::helper;
 use aquifer_sys::signal::Sigaction;
+use aquifer_sys::stderr;
 use aquifer_vm::fork;
 
 use crate::hooks::{later, missing};
@@ -233,6 +234,7 @@ unsafe extern "C" fn after_fork() {
 unsafe extern "C" fn after_fork_in_child() {
     // SAFETY: this is the child's only thread, and a copy of the one that has the books at rest.
     unsafe { after_fork() };
+    stderr::own_process();
     let Some(route) = route() else { return };
     later::forget();
     route.heap.forget_calls();
