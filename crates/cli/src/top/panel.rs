@@ -109,15 +109,11 @@ impl Source<'_> {
 
 /// The panels of what `sample` is of: what is asked of it, what goes to the device, what runs in the background.
 pub fn panels(sample: &Sample, rates: Option<&Rates>) -> [Panel; 3] {
-    let numbers = &sample.stats;
+    let source = &Source { now: &sample.stats, rates };
     match sample.subject {
-        Subject::Heap => [faults(numbers, rates), device(numbers, rates), background(numbers, rates)],
-        Subject::Volume => {
-            [pages(numbers, rates), volume_device(numbers, rates), volume_work(numbers, rates)]
-        }
-        Subject::Durable => {
-            [transactions(numbers, rates), durable_device(numbers, rates), durable_cleaner(numbers, rates)]
-        }
+        Subject::Heap => [faults(source), device(source), background(source)],
+        Subject::Volume => [pages(source), volume_device(source), volume_work(source)],
+        Subject::Durable => [transactions(source), durable_device(source), durable_cleaner(source)],
     }
 }
 
@@ -131,12 +127,11 @@ pub fn history(subject: Subject) -> (&'static str, &'static str) {
 }
 
 /// What faults found.
-fn faults(now: &Numbers, rates: Option<&Rates>) -> Panel {
+fn faults(source: &Source<'_>) -> Panel {
     const FOUND: [&str; 3] = ["hits", "misses", "zero_fills"];
-    let source = Source { now, rates };
     let found = |label, name: &'static str| {
         let of = |numbers: &Numbers| share(numbers, name, &FOUND);
-        let shares = [known(source.lately(of), percent), known(of(now), percent)];
+        let shares = [known(source.lately(of), percent), known(of(source.now), percent)];
         let [lately, overall] = shares;
         row(label, [source.events_per_second(name), lately, overall])
     };
@@ -154,8 +149,7 @@ fn faults(now: &Numbers, rates: Option<&Rates>) -> Panel {
 }
 
 /// What goes to and from the device.
-fn device(now: &Numbers, rates: Option<&Rates>) -> Panel {
-    let source = Source { now, rates };
+fn device(source: &Source<'_>) -> Panel {
     let amplification = |numbers: &Numbers| ratio(numbers, "device_written_bytes", "objects_written_bytes");
     let times = |ratio: Option<f64>| known(ratio, times);
     Panel {
@@ -166,7 +160,7 @@ fn device(now: &Numbers, rates: Option<&Rates>) -> Panel {
             source.traffic_row("written", "device_written_bytes", "device_writes"),
             row(
                 "write amplification",
-                [times(source.lately(amplification)), nothing(), times(amplification(now))],
+                [times(source.lately(amplification)), nothing(), times(amplification(source.now))],
             ),
             source.errors_row("device errors", "io_errors"),
         ],
@@ -174,8 +168,7 @@ fn device(now: &Numbers, rates: Option<&Rates>) -> Panel {
 }
 
 /// What runs in the background, and who waits for it.
-fn background(now: &Numbers, rates: Option<&Rates>) -> Panel {
-    let source = Source { now, rates };
+fn background(source: &Source<'_>) -> Panel {
     let is_alarm =
         source.lately(|numbers| numbers.get("writer_waits").copied()).is_some_and(|waits| waits > 0);
     Panel {
@@ -189,7 +182,7 @@ fn background(now: &Numbers, rates: Option<&Rates>) -> Panel {
             source.events_row("pages evicted", "evicted_pages"),
         ]
         .into_iter()
-        .chain(compression(&source))
+        .chain(compression(source))
         .collect(),
     }
 }
@@ -212,8 +205,7 @@ fn compression(source: &Source<'_>) -> Vec<Row> {
 }
 
 /// What a volume reads and writes of files.
-fn pages(now: &Numbers, rates: Option<&Rates>) -> Panel {
-    let source = Source { now, rates };
+fn pages(source: &Source<'_>) -> Panel {
     Panel {
         title: "Pages",
         columns: ["now", "", "overall"],
@@ -226,8 +218,7 @@ fn pages(now: &Numbers, rates: Option<&Rates>) -> Panel {
     }
 }
 
-fn volume_device(now: &Numbers, rates: Option<&Rates>) -> Panel {
-    let source = Source { now, rates };
+fn volume_device(source: &Source<'_>) -> Panel {
     Panel {
         title: "Device",
         columns: ["now", "IOPS", "overall"],
@@ -240,8 +231,7 @@ fn volume_device(now: &Numbers, rates: Option<&Rates>) -> Panel {
     }
 }
 
-fn volume_work(now: &Numbers, rates: Option<&Rates>) -> Panel {
-    let source = Source { now, rates };
+fn volume_work(source: &Source<'_>) -> Panel {
     Panel {
         title: "Commits and cleaner",
         columns: ["now", "", "overall"],
@@ -254,8 +244,7 @@ fn volume_work(now: &Numbers, rates: Option<&Rates>) -> Panel {
 }
 
 /// What a durable heap is asked for.
-fn transactions(now: &Numbers, rates: Option<&Rates>) -> Panel {
-    let source = Source { now, rates };
+fn transactions(source: &Source<'_>) -> Panel {
     Panel {
         title: "Transactions",
         columns: ["now", "", "overall"],
@@ -263,8 +252,7 @@ fn transactions(now: &Numbers, rates: Option<&Rates>) -> Panel {
     }
 }
 
-fn durable_device(now: &Numbers, rates: Option<&Rates>) -> Panel {
-    let source = Source { now, rates };
+fn durable_device(source: &Source<'_>) -> Panel {
     Panel {
         title: "Device",
         columns: ["now", "", "overall"],
@@ -275,8 +263,7 @@ fn durable_device(now: &Numbers, rates: Option<&Rates>) -> Panel {
     }
 }
 
-fn durable_cleaner(now: &Numbers, rates: Option<&Rates>) -> Panel {
-    let source = Source { now, rates };
+fn durable_cleaner(source: &Source<'_>) -> Panel {
     Panel {
         title: "Cleaner",
         columns: ["now", "", "overall"],
@@ -307,7 +294,7 @@ mod tests {
         let before = sample(&[("hits", 10), ("misses", 10), ("zero_fills", 20), ("faults", 40)]);
         let after = sample(&[("hits", 70), ("misses", 20), ("zero_fills", 20), ("faults", 120)]);
         let rates = Rates::between(&before, &after, Duration::from_secs(2));
-        let panel = faults(&after.stats, rates.as_ref());
+        let panel = faults(&Source { now: &after.stats, rates: rates.as_ref() });
         assert_eq!(cells(&panel, "found in RAM"), ["30/s", "85.7 %", "63.6 %"]);
         assert_eq!(cells(&panel, "read from flash"), ["5/s", "14.3 %", "18.2 %"]);
         assert_eq!(cells(&panel, "all faults"), ["40/s", "", "120"]);
@@ -320,19 +307,24 @@ mod tests {
             |device, objects| [("device_written_bytes", device), ("objects_written_bytes", objects)];
         let (before, after) = (sample(&numbers(1000, 1000)), sample(&numbers(4000, 2000)));
         let rates = Rates::between(&before, &after, Duration::from_secs(1));
-        let panel = device(&after.stats, rates.as_ref());
+        let panel = device(&Source { now: &after.stats, rates: rates.as_ref() });
         assert_eq!(cells(&panel, "write amplification"), ["3.00x", "", "2.00x"]);
         assert_eq!(cells(&panel, "written"), ["2.93 KiB/s", "-", "3.91 KiB"]);
         let idle = Rates::between(&after, &after, Duration::from_secs(1));
-        assert_eq!(cells(&device(&after.stats, idle.as_ref()), "write amplification")[0], "-");
+        assert_eq!(
+            cells(&device(&Source { now: &after.stats, rates: idle.as_ref() }), "write amplification")[0],
+            "-"
+        );
     }
 
     #[test]
     fn compression_is_shown_where_it_was_tried() {
-        let labels = |numbers: &[(&str, u64)]| background(&sample(numbers).stats, None).rows.len();
+        let labels = |numbers: &[(&str, u64)]| {
+            background(&Source { now: &sample(numbers).stats, rates: None }).rows.len()
+        };
         assert_eq!(labels(&[("compressed", 0)]), 5);
         let numbers = [("compressed", 2), ("compressed_bytes", 4096), ("decompressed", 1)];
-        let panel = background(&sample(&numbers).stats, None);
+        let panel = background(&Source { now: &sample(&numbers).stats, rates: None });
         assert_eq!(cells(&panel, "of their size"), ["-", "", "50.0 %"]);
         assert_eq!(cells(&panel, "decompressed"), ["-", "", "1"]);
     }
@@ -342,10 +334,16 @@ mod tests {
         let alarms = |panel: Panel| -> Vec<_> {
             panel.rows.iter().filter(|row| row.is_alarm).map(|row| row.label).collect()
         };
-        assert_eq!(alarms(device(&sample(&[("io_errors", 1)]).stats, None)), ["device errors"]);
+        assert_eq!(
+            alarms(device(&Source { now: &sample(&[("io_errors", 1)]).stats, rates: None })),
+            ["device errors"]
+        );
         let (before, after) = (sample(&[("writer_waits", 1)]), sample(&[("writer_waits", 2)]));
         let rates = Rates::between(&before, &after, Duration::from_secs(1));
-        assert_eq!(alarms(background(&after.stats, rates.as_ref())), ["writer waits"]);
-        assert_eq!(alarms(background(&after.stats, None)), [""; 0]);
+        assert_eq!(
+            alarms(background(&Source { now: &after.stats, rates: rates.as_ref() })),
+            ["writer waits"]
+        );
+        assert_eq!(alarms(background(&Source { now: &after.stats, rates: None })), [""; 0]);
     }
 }
